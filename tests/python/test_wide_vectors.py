@@ -132,3 +132,13 @@ def test_tiles_over_the_ends_of_strided_rows_touch_no_stack():
     assert loops
     for loop in loops:
         assert not any("%zmm" in line and "%rsp" in line for line in loop)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_loops_of_sixteen_registers_are_mostly_multiply_adds(kernel):
+    """What the loop itself takes is divided by the steps that are written out: 12 multiply-adds need 8 loads."""
+    best = max(inner_loops(conv_asm("znver3", 64, kernel)), key=lambda loop: sum("vfmadd" in line for line in loop))
+    multiply_adds = sum("vfmadd" in line for line in best)
+    assert multiply_adds >= 48
+    assert len(best) <= multiply_adds * 23 / 12
+    assert not any("%ymm" in line and "%rsp" in line for line in best)

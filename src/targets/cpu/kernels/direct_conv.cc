@@ -333,6 +333,7 @@ struct ConvLoops {
   int64_t tile_ow = 1, tile_oc = 1, oc_group = 1, ic_chunk = 0;
   std::vector<int> unrolled;  ///< axes of the block's output
   int64_t weight_reuse = 1;   ///< tiles that use the same weights
+  int64_t steps = 1;          ///< of the sums that are written out
 
   /// The loops that threads divide.
   std::vector<LoopRV> Outer() const {
@@ -350,7 +351,7 @@ void ScheduleGroups(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, con
   std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(RowsAtOnce(Extent(sch, out[2])))});
   std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(loops.tile_ow)});
   sch.Reorder({loops.channels[0], rows[0], rows[1], parts[0], loops.channels[1], parts[1], out[4]});
-  ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes);
+  ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes, 1, loops.steps);
   sch.Vectorize(out[4]);
   sch.Unroll(loops.channels[1]);
   sch.ComputeAt(pad, rows[0]);
@@ -368,7 +369,7 @@ void ScheduleAtOnce(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, dou
   if (conv.spatial_axes == 2) order.push_back(out[2]);
   order.insert(order.end(), {parts[0], loops.channels[1], parts[1], out[4]});
   sch.Reorder(order);
-  ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes);
+  ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes, 1, loops.steps);
   sch.Vectorize(out[4]);
   sch.Unroll(loops.channels[1]);
   std::vector<LoopRV> outer = loops.Outer();
@@ -410,7 +411,7 @@ void ScheduleInChunks(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, d
   if (blocks.defined()) order.push_back(blocks);
   order.insert(order.end(), {parts[1], axes[static_cast<size_t>(lanes)]});
   sch.Reorder(order);
-  ComputeTile(sch, partial, parts[0], loops.unrolled, lanes);
+  ComputeTile(sch, partial, parts[0], loops.unrolled, lanes, 1, loops.steps);
   sch.Vectorize(axes[static_cast<size_t>(lanes)]);
   sch.Unroll(parts[1]);
   if (blocks.defined()) sch.Unroll(blocks);
@@ -420,7 +421,7 @@ void ScheduleInChunks(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, d
   FuseParallel(sch, loops.Outer(), work);
 }
 
-void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine& machine, const Plan& chosen) {
   const ConvSizes s(*problem.as<ConvProblemNode>());
   const auto& plan = *chosen.as<DirectConvPlanNode>();
   const SpatialSum conv{stages.anchor(), OutputOf(sch, stages, s.fused_spatial), s.fused_spatial ? 1 : 2};
@@ -434,6 +435,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   loops.tile_oc = plan.tile_oc;
   loops.oc_group = plan.oc_group;
   loops.ic_chunk = plan.ic_chunk;
+  loops.steps = StepsAtOnce({plan.tile_ow, plan.tile_oc}, s.oc_block, machine);
   if (plan.oh_block < s.oh) {
     std::vector<LoopRV> parts = sch.Split(out[2], {kRest, PrimExpr(plan.oh_block)});
     loops.strip = parts[0];

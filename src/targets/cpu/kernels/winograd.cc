@@ -535,10 +535,10 @@ OutputLoops ScheduleOutput(Schedule& sch, const Stages& stages, const BlockRV& o
   return {out[0], oc[0], oh[0], ow[0], ow[1]};
 }
 
-/// Products of the points of a strip, of a block of channels or of all (`at`), in registers of `size`. Gives the loops
-/// over points.
+/// Products of the points of a strip, of a block of channels or of all (`at`), in registers of `size`, with so many
+/// `steps` of their sums written out. Gives the loops over points.
 std::vector<LoopRV> ScheduleProduct(Schedule& sch, const BlockRV& product, const BlockRV& store, const LoopRV& at,
-                                    const RegisterTile& size, bool dynamic) {
+                                    const RegisterTile& size, bool dynamic, int64_t steps) {
   // i, j, n, oc, tile, oci; of dynamic sizes ty, tx for tile
   std::vector<LoopRV> to = LoopsUnder(sch, store, at);
   const size_t tile_axis = dynamic ? 5 : 4, lanes = tile_axis + 1;
@@ -552,7 +552,7 @@ std::vector<LoopRV> ScheduleProduct(Schedule& sch, const BlockRV& product, const
   if (dynamic && to[4].defined()) inner.insert(inner.begin() + (to[3].defined() ? 1 : 0), to[4]);
   inner.insert(inner.end(), {tiles[1], to[lanes]});
   sch.Reorder(inner);
-  ComputeTile(sch, product, tiles[0], {static_cast<int>(tile_axis), 3}, static_cast<int>(lanes));
+  ComputeTile(sch, product, tiles[0], {static_cast<int>(tile_axis), 3}, static_cast<int>(lanes), 1, steps);
   sch.Vectorize(to[lanes]);
   sch.Unroll(tiles[1]);
   if (!dynamic) PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
@@ -605,7 +605,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   // Now, as the tiles of registers reach beyond the end of a strip: no more is transformed than is used.
   sch.ComputeAt(product, product_loop);
   sch.ComputeAt(stages.At("input"), out.strip);
-  const std::vector<LoopRV> points = ScheduleProduct(sch, product, store, product_loop, size, dynamic);
+  const int64_t steps = StepsAtOnce(size, sizes.oc_block, machine);
+  const std::vector<LoopRV> points = ScheduleProduct(sch, product, store, product_loop, size, dynamic, steps);
   const LoopRV input_blocks = ScheduleInput(sch, stages, out.strip, plan.columns, dynamic);
 
   if (work < kParallelWork) return;

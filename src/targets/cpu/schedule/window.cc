@@ -114,6 +114,18 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const s
   return best;
 }
 
+int64_t StepsAtOnce(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine) {
+  // The loop itself takes six or seven instructions a step. Beside the multiply-adds and loads of a tile of 16
+  // registers that is more than a core starts in time when another thread shares it.
+  constexpr int64_t kMost = 4, kEnough = 48;
+  constexpr int kLeastRegisters = 16;  // with fewer, code is to be compiled soon (IsForShortUse)
+  if (machine.vector_registers < kLeastRegisters) return 1;
+  const int64_t multiply_adds = tile.width * tile.blocks * RegistersOf(channels, machine);
+  int64_t steps = kMost;
+  while (steps > 1 && steps * multiply_adds > kEnough) steps /= 2;
+  return steps;
+}
+
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
                  int64_t blocks, int64_t steps) {
   sch.SetScope(block, 0, "local");
@@ -185,15 +197,19 @@ void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, in
     }
   }
   if (weights < 0) return;
-  // Few at a time: spread over the sum of a tile, but not into its innermost loop.
+  // Few at a time: spread over the sum of a tile, but not into its innermost loop. Steps that are written out have
+  // none.
   std::vector<LoopRV> reduce;
   int64_t lines = 1;
-  std::vector<LoopRV> axes = LoopsUnder(sch, block, tile);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (!axes[i].defined()) continue;
-    const bool sum = node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce;
-    if (sum) reduce.push_back(axes[i]);
-    if (sum) lines *= std::max<int64_t>(1, Extent(sch, axes[i]));
+  for (const tir::IterVar& axis : node->iter_vars) {
+    const int64_t* extent = AsConstInt(axis->dom->extent);
+    if (axis->iter_type == tir::IterVarType::kCommReduce && extent != nullptr) lines *= std::max<int64_t>(1, *extent);
+  }
+  bool below = false;
+  for (const LoopRV& loop : sch.GetLoops(block)) {
+    const tir::For node_of_loop = sch.Get(loop);
+    if (below && node_of_loop->kind == tir::ForKind::kSerial) reduce.push_back(loop);
+    below |= loop->var.same_as(tile->var);
   }
   LoopRV at = tile;
   for (size_t i = 0; i + 1 < reduce.size() && lines / repeats > kAtOnce; ++i) {
