@@ -8,17 +8,17 @@ import tempfile
 class TempDirectory:
     """A directory that goes away with this object."""
 
-    def __init__(self, custom_path=None):
+    def __init__(self, custom_path: str | None = None) -> None:
         if custom_path is not None:
             os.makedirs(custom_path, exist_ok=True)
-        self.temp_dir = custom_path or tempfile.mkdtemp()
+        self.temp_dir: str = custom_path or tempfile.mkdtemp()
         self._owned = custom_path is None
 
-    def remove(self):
+    def remove(self) -> None:
         """Removes it now."""
-        if self._owned and self.temp_dir is not None:
+        if self._owned and self.temp_dir:
             shutil.rmtree(self.temp_dir, ignore_errors=True)
-            self.temp_dir = None
+            self.temp_dir = ""
 
     def __del__(self):
         self.remove()
@@ -30,17 +30,17 @@ class TempDirectory:
         self.remove()
 
     @property
-    def path(self):
+    def path(self) -> str:
         return self.temp_dir
 
-    def relpath(self, name):
+    def relpath(self, name: str) -> str:
         """The path of the file of that name in it."""
         return os.path.join(self.temp_dir, name)
 
-    def listdir(self):
+    def listdir(self) -> list[str]:
         return os.listdir(self.temp_dir)
 
 
-def tempdir(custom_path=None):
+def tempdir(custom_path: str | None = None) -> TempDirectory:
     """A directory for files that nobody keeps."""
     return TempDirectory(custom_path)

@@ -7,6 +7,8 @@
 """
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,17 +29,18 @@ class TVMCException(Error):
 class TVMCModel:
     """A program of the graph IR with its parameters; `source`: the file of the ONNX model, which tuning reads."""
 
-    def __init__(self, mod=None, params=None, model_path=None, source=None):
+    def __init__(self, mod: Any = None, params: Mapping[str, Any] | None = None, model_path: str | os.PathLike[str] | None = None,
+                 source: Any = None) -> None:
         if (mod is None or params is None) and model_path is None:
             raise TVMCException("a model needs mod and params, or the path of a saved one")
-        self.source, self.shapes = source, None
-        self.mod, self.params = mod, params
-        if mod is None:
+        self.source, self.mod, self.params = source, mod, params or {}
+        self.shapes: Mapping[str, Sequence[int]] | None = None
+        if mod is None and model_path is not None:
             text, weights = (pathlib.Path(model_path, name) for name in ("relay.txt", "params.bin"))
             self.mod = relay.parse(text.read_text(encoding="utf-8"))
             self.params = relay.load_param_dict(weights.read_bytes())
 
-    def save(self, model_path):
+    def save(self, model_path: str | os.PathLike[str]) -> str:
         """Writes the program's text and its parameters to a directory, which TVMCModel(model_path=..) reads."""
         folder = pathlib.Path(model_path)
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +48,7 @@ class TVMCModel:
         (folder / "params.bin").write_bytes(relay.save_param_dict(self.params))
         return str(folder)
 
-    def summary(self, file=None):
+    def summary(self, file: Any = None) -> None:
         """Prints the program."""
         print(self.mod, file=file)
 
@@ -53,7 +56,7 @@ class TVMCModel:
 class TVMCPackage:
     """A compiled model: a library that has graph, kernels and weights."""
 
-    def __init__(self, package_path):
+    def __init__(self, package_path: str | os.PathLike[str]) -> None:
         self.package_path = os.fspath(package_path)
         if not os.path.exists(self.package_path):
             raise TVMCException(f"there is no package {self.package_path}")
@@ -62,23 +65,25 @@ class TVMCPackage:
 class TVMCResult:
     """Outputs by name (output_0, ..) and times of runs in seconds."""
 
-    def __init__(self, outputs, times):
+    def __init__(self, outputs: dict[str, np.ndarray], times: Any) -> None:
         self.outputs, self.times = outputs, times
 
-    def get_output(self, name):
+    def get_output(self, name: str) -> np.ndarray:
         return self.outputs[name]
 
-    def save(self, output_path):
+    def save(self, output_path: str | os.PathLike[str]) -> None:
         """Writes the outputs as .npz."""
-        np.savez(output_path, **self.outputs)
+        arrays: dict[str, Any] = self.outputs
+        np.savez(output_path, **arrays)
 
-    def format_times(self):
+    def format_times(self) -> str:
         return str(self.times)
 
     __str__ = format_times
 
 
-def load(path, model_format=None, shape_dict=None, **kwargs):
+def load(path: str | os.PathLike[str], model_format: str | None = None, shape_dict: Mapping[str, Sequence[int]] | None = None,
+         **kwargs: Any) -> TVMCModel:
     """Reads an ONNX file; shape_dict: shapes of inputs. What else is given goes to relay.frontend.from_onnx."""
     import onnx
 
@@ -92,7 +97,8 @@ def load(path, model_format=None, shape_dict=None, **kwargs):
     return model
 
 
-def tune(tvmc_model, target, tuning_records="tuning.jsonl", prior_records=None, trials=0, time="10m", **options):
+def tune(tvmc_model: TVMCModel, target: Any, tuning_records: str = "tuning.jsonl", prior_records: str | None = None,
+         trials: int = 0, time: str = "10m", **options: Any) -> str:
     """Measures plans of the model's kernels for at most `time` and `trials` plans; the path of the file of records that
     compile takes. What else is given goes to treadle.tune."""
     if tvmc_model.source is None:
@@ -103,8 +109,10 @@ def tune(tvmc_model, target, tuning_records="tuning.jsonl", prior_records=None, 
     return tuning_records
 
 
-def compile(tvmc_model, target, tuning_records=None, package_path=None, cross=None, cross_options=None,  # noqa: A001
-            output_format="so", desired_layout=None, disabled_pass=None, pass_context_configs=None, opt_level=3):
+def compile(tvmc_model: TVMCModel, target: Any, tuning_records: str | None = None,  # noqa: A001
+            package_path: str | os.PathLike[str] | None = None, cross: Any = None, cross_options: Any = None,
+            output_format: str = "so", desired_layout: str | None = None, disabled_pass: Sequence[str] | None = None,
+            pass_context_configs: Any = None, opt_level: int = 3) -> TVMCPackage:
     """Compiles a model; the package is a library at package_path, or in a directory of its own. cross: the linker, such
     as aarch64-linux-gnu-gcc; desired_layout: "NCHW" or "NHWC"."""
     if output_format != "so":
@@ -139,11 +147,14 @@ def _filled(shape, dtype, mode):
     return (np.zeros if mode == "zeros" else np.ones)(shape, dtype)
 
 
-def run(tvmc_package, device="cpu", hostname=None, port=9090, key=None, inputs=None, fill_mode="random", repeat=10,
-        number=10, profile=False):
+def run(tvmc_package: TVMCPackage, device: str = "cpu", hostname: str | None = None, port: int = 9090,
+        key: str | None = None, inputs: Any = None, fill_mode: str = "random", repeat: int = 10, number: int = 10,
+        profile: bool = False) -> TVMCResult:
     """Runs a package on this machine, or on a server (hostname, port); with a key, on one that a tracker there lends.
     Inputs that aren't given are filled. Returns outputs and times."""
     path = tvmc_package.package_path
+    library: Any
+    place: Any
     if profile and hostname is not None:
         raise TVMCException("profiles are taken on this machine: leave hostname out")
     if hostname is None:
