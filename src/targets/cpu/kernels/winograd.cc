@@ -315,10 +315,7 @@ double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynami
   }
   double weights = s.weight_bytes();
   if (weights > cache / 4) weights *= strips;
-  // Nothing is computed while transforms store what the L2 cache doesn't hold.
-  const double far_cycles =
-      std::max(machine.beyond_l2_cycles_per_byte, Fitted().winograd_far * machine.memory_cycles_per_byte);
-  return static_cast<double>(s.batch) * (work + far_cycles * far * share + machine.beyond_l2_cycles_per_byte * weights);
+  return static_cast<double>(s.batch) * (work + machine.beyond_l2_cycles_per_byte * (far * share + weights));
 }
 
 /// Cycles until `threads` threads are done, where one takes `alone`.
