@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The opencl target, on whatever device the machine has."""
+import pathlib
+import subprocess
+
 import numpy as np
 import onnx
 import pytest
@@ -296,3 +299,12 @@ def test_indices_out_of_range_are_refused(op, indices, attributes):
     np.testing.assert_array_equal(indexed(op, {"x": x, "i": right, **more}, **attributes), expected)
     with pytest.raises(treadle.Error, match=r"index (4|-5) is out of range for 4 elements"):
         indexed(op, {"x": x, "i": wrong, **more}, **attributes)
+
+
+def test_the_library_keeps_llvm_to_itself():
+    """The LLVM of PoCL took the default register allocator that ours had set, where no cached kernel spared it."""
+    maps = pathlib.Path("/proc/self/maps").read_text().split()
+    library = next(path for path in maps if pathlib.Path(path).name.startswith("libtreadle.so"))
+    done = subprocess.run(["nm", "-DC", "--defined-only", library], capture_output=True, text=True, check=True)
+    shared = [line for line in done.stdout.splitlines() if "llvm::" in line and "Registry" in line and "(" not in line]
+    assert not shared, shared

@@ -28,6 +28,10 @@
 #include "tir/in_place.h"
 #include "tir/passes/passes.h"
 
+// The library's own: a definition here would be found by the LLVM of an OpenCL driver in the same process, too.
+extern template llvm::MachinePassRegistry<llvm::RegisterRegAlloc::FunctionPassCtor>
+    llvm::RegisterRegAllocBase<llvm::RegisterRegAlloc>::Registry;
+
 namespace treadle::targets {
 
 // ---- ModuleBuilder ----
@@ -253,9 +257,10 @@ constexpr const char* kQuickPasses =
 /// Whether an innermost loop computes addresses for which there is no room. Many values of which each stays what it is,
 /// to which the loop's variable is added, are the rows of a register tile whose distances aren't constants: computed
 /// anew for each load they leave too few registers. Beside few products of vectors, as tiles in 16 registers have, even
-/// two or three are a quarter of what the core has to start in each step.
+/// two or three are a quarter of what the core has to start in each step; vectors of 512 bits come with 32 registers.
 bool HasManyAddresses(llvm::Function* function) {
   constexpr int kMany = 4, kFewProducts = 12;
+  constexpr uint64_t kWideBits = 512;
   llvm::DominatorTree dominators(*function);
   const llvm::LoopInfo loops(dominators);
   for (const llvm::Loop* loop : loops.getLoopsInPreorder()) {
@@ -263,7 +268,10 @@ bool HasManyAddresses(llvm::Function* function) {
     int sums = 0, products = 0;
     for (const llvm::BasicBlock* block : loop->blocks()) {
       for (const llvm::Instruction& i : *block) {
-        if (i.getOpcode() == llvm::Instruction::FMul && i.getType()->isVectorTy()) ++products;
+        if (i.getOpcode() == llvm::Instruction::FMul && i.getType()->isVectorTy()) {
+          const bool wide = i.getType()->getPrimitiveSizeInBits().getKnownMinValue() >= kWideBits;
+          products += wide ? kFewProducts + 1 : 1;
+        }
         if (i.getOpcode() != llvm::Instruction::Add && i.getOpcode() != llvm::Instruction::Or) continue;
         const llvm::Value *a = i.getOperand(0), *b = i.getOperand(1);
         if (loop->isLoopInvariant(b)) std::swap(a, b);
