@@ -244,6 +244,17 @@ TEST_P(EveryMachine, ConvolutionsOfBytesHaveTheirOwnKernels) {
   EXPECT_EQ(BestField("qnn_conv2d.direct", OfBytes(Conv(3, 224, 64, 7, 2)), GetParam(), "ic_block"), 4);
 }
 
+TEST_P(EveryMachine, WordsOfOneChannelAreOfRowsWhereBytesAreWidened) {
+  const bool widens = !MachineFor(GetParam()).vnni;
+  const Problem square = OfBytes(Depthwise(96, 56, 3));
+  EXPECT_EQ(BestField("qnn_conv2d.depthwise", square, GetParam(), "of_rows"), widens ? 1 : 0);
+  const schedule::Kernel& kernel = *schedule::FindKernel("qnn_conv2d.depthwise");
+  const Machine machine = MachineFor("avx2");
+  const Plan of_rows = DefaultPlan(kernel, square, machine).plan;
+  EXPECT_EQ(kernel.why_not_plan(square, machine, of_rows), "");
+  EXPECT_EQ(kernel.why_not_plan(OfBytes(Depthwise(96, 56, 1)), machine, of_rows), "the window has one row");
+}
+
 TEST(Tiles, PlansOfConvolutionsAreThoseOfTheirSpace) {
   RegisterKernels();
   const schedule::Kernel& kernel = *schedule::FindKernel("qnn_conv2d.tiles");

@@ -89,6 +89,29 @@ Value* FunctionCodegen::DotOfPairs(Value* a, Value* b, int lanes) {
   return b_.CreateAdd(even, odd);
 }
 
+/// `sum` plus the dot products of words of bytes, each of a vector of its own: the vectors are widened as they are
+/// read, which takes the place of packing and of parting again. Null where these aren't such words.
+Value* FunctionCodegen::DotOfPackedBytes(Value* sum, const CallNode* dot) {
+  const TargetFeatures& features = module_->features();
+  const auto* pack = dot->args[0].as<CallNode>();
+  const int lanes = dot->dtype.lanes(), width = std::min(features.vector_lanes(32), 16);
+  if (features.arch != "x86_64" || features.vnni || pack == nullptr || !tir::IsCallTo(pack, "tir.pack_bytes") ||
+      FirstOfAll(pack) != nullptr || lanes < width || lanes % width != 0) {
+    return nullptr;
+  }
+  auto* words = llvm::FixedVectorType::get(Int32(), static_cast<unsigned>(lanes));
+  auto* shorts = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(lanes) * 2);
+  auto pair = [&](int low) {
+    Value* result = b_.CreateZExt(VisitExpr(pack->args[static_cast<size_t>(low)]), words);
+    Value* high = b_.CreateZExt(VisitExpr(pack->args[static_cast<size_t>(low) + 2]), words);
+    return b_.CreateOr(result, b_.CreateShl(high, llvm::ConstantInt::get(words, 16)));
+  };
+  Value* both = b_.CreateBitCast(VisitExpr(dot->args[1]), shorts);
+  llvm::Constant* eight = llvm::ConstantInt::get(shorts, 8);
+  sum = DotWords(sum, pair(0), b_.CreateBitCast(b_.CreateAShr(b_.CreateShl(both, eight), eight), words), lanes, true);
+  return DotWords(sum, pair(1), b_.CreateBitCast(b_.CreateAShr(both, eight), words), lanes, true);
+}
+
 /// Words of bytes by ARM's dot products of four words; null where it has none. Without the mixed form x * w is
 /// (x - 128) * w - (-128) * w, of which the second is the same for all rows of a tile.
 Value* FunctionCodegen::DotOfArm(Value* sum, Value* a, Value* b) {
@@ -210,6 +233,16 @@ Value* FunctionCodegen::RoundToInt(Value* x, int lanes) {
                                 {x, llvm::Constant::getNullValue(words), b_.getInt16(0xffff), b_.getInt32(4)});
     }
   }
+  constexpr int kLeastOfHalf = 4;
+  if (features.arch == "x86_64" && lanes % 2 == 0 && lanes / 2 >= kLeastOfHalf && (lanes & (lanes - 1)) == 0) {
+    Value* parts[2];
+    for (int i = 0; i < 2; ++i) {
+      std::vector<int> half;
+      for (int lane = 0; lane < lanes / 2; ++lane) half.push_back(i * lanes / 2 + lane);
+      parts[i] = RoundToInt(b_.CreateShuffleVector(x, half), lanes / 2);
+    }
+    return llvm::concatenateVectors(b_, parts);
+  }
   return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x), words);
 }
 
@@ -325,10 +358,12 @@ Value* FunctionCodegen::AddDotBytes(const PrimExpr& sum, const PrimExpr& dot) {
   if (module_->EmulatesIntrinsics() || dot.dtype().lanes() < 4 || !DotsOf(dot, &dots)) return nullptr;
   Value* result = VisitExpr(sum);
   for (const CallNode* call : dots) {
-    Value* a = VisitExpr(call->args[0]);
-    Value* b = VisitExpr(call->args[1]);
     const bool of_shorts = tir::IsCallTo(call, "tir.dot_shorts");
-    Value* with = DotWords(result, a, b, call->dtype.lanes(), of_shorts);
+    Value* with = of_shorts ? nullptr : DotOfPackedBytes(result, call);
+    if (with == nullptr) {
+      Value* a = VisitExpr(call->args[0]);
+      with = DotWords(result, a, VisitExpr(call->args[1]), call->dtype.lanes(), of_shorts);
+    }
     result = with != nullptr ? with : b_.CreateAdd(result, VisitExpr(tir::ExpandByteOp(call)));
   }
   return result;

@@ -211,6 +211,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* PackWord(const tir::CallNode* op);
   Value* DotWords(Value* sum, Value* a, Value* b, int lanes, bool of_shorts);
   Value* DotOfRegister(Value* sum, Value* a, Value* b, int lanes, bool of_shorts);
+  Value* DotOfPackedBytes(Value* sum, const tir::CallNode* dot);
   Value* DotOfPairs(Value* a, Value* b, int lanes);
   Value* InOrder(Value* sum);
   Value* DotOfArm(Value* sum, Value* a, Value* b);

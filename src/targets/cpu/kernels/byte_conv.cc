@@ -72,25 +72,34 @@ Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   return DirectConvSums(problem, a, data, kernel, type, axes, term);
 }
 
-/// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, ceil(KW / 4), b) words of four taps along W, 0 beyond KW; what
-/// pads hold. Result: (N, C/b, OH, OW, b) int32. One element of four neighbouring columns, which lie next to each other
-/// in memory, makes a word of each channel.
+/// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, ceil(KW / 4), b) words of four taps along W, 0 beyond KW, or
+/// (C/b, 1, ceil(KH / 4), KW, b) along H; what pads hold. Result: (N, C/b, OH, OW, b) int32. One element of four
+/// neighbouring columns, which lie next to each other in memory, makes a word of each channel; one of four rows makes a
+/// word that several outputs of a row share.
 Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const Tensor& kernel = inputs[1];
   std::vector<int64_t> pads = NormalizePadding(a->padding, 2);
+  const int64_t taps_of_column = (*a->kernel_size)[0];
+  const bool of_rows = DimValue(kernel->shape[2]) != taps_of_column;
   // Columns that the last word of a row reads beyond the window.
-  pads[3] += (DimValue(kernel->shape[3]) * kBytes - (*a->kernel_size)[1]) * a->dilation[1];
+  if (!of_rows) pads[3] += (DimValue(kernel->shape[3]) * kBytes - (*a->kernel_size)[1]) * a->dilation[1];
   Tensor data = PadSpatial(inputs[0], pads, kDepthwiseConv, inputs[2](Array<PrimExpr>{}));
   const Problem problem = ProblemOf(a, inputs[0], kernel, OutTensor(out_type));
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
+  // That all words have.
+  const int64_t least_taps = taps_of_column - (DimValue(kernel->shape[2]) - 1) * kBytes;
   return {te::Compute(OutTensor(out_type)->shape,
                       [&](const Array<Var>& i) {
-                        const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0];
-                        const PrimExpr word = MakeWord(DataType::UInt(8), [&](int64_t tap) {
-                          const PrimExpr at = PrimExpr(kw->var) * Index(kBytes) + Index(tap);
-                          return data(i[0], i[1], row, PrimExpr(i[3]) * a->strides[1] + at * a->dilation[1], i[4]);
+                        const PrimExpr word = MakeWord(DataType::UInt(8), [&](int64_t tap) -> PrimExpr {
+                          PrimExpr row = kh->var, column = kw->var;
+                          (of_rows ? row : column) = (of_rows ? row : column) * Index(kBytes) + Index(tap);
+                          const PrimExpr element =
+                              data(i[0], i[1], PrimExpr(i[2]) * a->strides[0] + row * a->dilation[0],
+                                   PrimExpr(i[3]) * a->strides[1] + column * a->dilation[1], i[4]);
+                          if (!of_rows || tap < least_taps) return element;
+                          return tir::if_then_else(row < Index(taps_of_column), element, tir::make_zero(data->dtype));
                         });
                         return te::Sum(tir::dot_bytes(word, kernel(i[1], Index(0), kh->var, kw->var, i[4])), {kh, kw});
                       },
@@ -113,17 +122,20 @@ LaidOutCall Blocked(const char* op, const CallNode* call, const Expr& data, cons
 }
 
 LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const runtime::NDArray& weight,
-                          const ChannelLayout& layout) {
+                          const ChannelLayout& layout, bool of_rows) {
   const int64_t channels = weight.shape()[0], block = layout.block, padded = layout.PaddedChannels(channels);
-  const int64_t rows = weight.shape()[2], columns = weight.shape()[3], words = (columns + kBytes - 1) / kBytes;
-  runtime::NDArray packed = runtime::NDArray::Empty({padded / block, 1, rows, words, block}, DataType::Int(32));
+  const int64_t rows = weight.shape()[2], columns = weight.shape()[3];
+  const int64_t high = of_rows ? (rows + kBytes - 1) / kBytes : rows;
+  const int64_t wide = of_rows ? columns : (columns + kBytes - 1) / kBytes;
+  runtime::NDArray packed = runtime::NDArray::Empty({padded / block, 1, high, wide, block}, DataType::Int(32));
   auto* to = packed.Data<int8_t>();
   std::fill(to, to + packed.size() * kBytes, int8_t{0});
   const auto* from = weight.Data<int8_t>();
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t tap = 0; tap < rows * columns; ++tap) {
-      const int64_t column = tap % columns, row = c / block * rows + tap / columns;
-      to[((row * words + column / kBytes) * block + c % block) * kBytes + column % kBytes] = *from++;
+      const int64_t column = tap % columns, row = tap / columns, in_word = (of_rows ? row : column) % kBytes;
+      const int64_t y = of_rows ? row / kBytes : row, x = of_rows ? column : column / kBytes;
+      to[(((c / block * high + y) * wide + x) * block + c % block) * kBytes + in_word] = *from++;
     }
   }
   return Blocked("qnn.contrib_depthwise_conv2d_NCHWc", call, args.Get(0, layout), packed,
@@ -170,18 +182,21 @@ std::vector<Plan> ConvSpace(const Problem& problem, const Machine& machine) {
 std::vector<Plan> DepthwiseSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   std::vector<Plan> plans;
-  for (const int64_t block : BlocksOf(p.oc)) plans.push_back(MakeWordConvPlan(1, block, block));
+  // Without products of bytes words are widened as they are read, which outputs that share columns share then.
+  const bool of_rows = !machine.vnni && p.kh > 1;
+  for (const int64_t block : BlocksOf(p.oc)) plans.push_back(MakeWordConvPlan(1, block, block, of_rows));
   const int64_t usual =
       p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.oc, machine.vector_lanes(32)).block;
-  return WithUsual(MakeWordConvPlan(1, usual, usual), std::move(plans));
+  return WithUsual(MakeWordConvPlan(1, usual, usual, of_rows), std::move(plans));
 }
 
 std::string WhyNotConvPlan(const Problem& problem, const Machine&, const Plan& chosen) {
   return WhyNotWordConvPlan(*problem.as<ConvProblemNode>(), kBytes, chosen);
 }
 
-std::string WhyNotDepthwisePlan(const Problem&, const Machine&, const Plan& chosen) {
+std::string WhyNotDepthwisePlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& plan = *chosen.as<WordConvPlanNode>();
+  if (plan.of_rows && problem.as<ConvProblemNode>()->kh < 2) return "the window has one row";
   const bool fits = plan.merged == 1 && plan.ic_block == plan.oc_block && (plan.oc_block == 8 || plan.oc_block == 16);
   return fits ? "" : "the blocks of the input are those of the result, of 8 or 16 channels";
 }
@@ -203,8 +218,9 @@ std::optional<LaidOutCall> RewriteConv(const LayoutRequest& request, const Probl
 
 std::optional<LaidOutCall> RewriteDepthwise(const LayoutRequest& request, const Problem&, const Plan& chosen) {
   const auto* call = request.call;
+  const auto& plan = *chosen.as<WordConvPlanNode>();
   return DepthwiseConv(call, call->attrs.as<Conv2DAttrs>(), request.args, call->args[1].as<ConstantNode>()->data,
-                       ChannelLayout{chosen.as<WordConvPlanNode>()->oc_block});
+                       ChannelLayout{plan.oc_block}, plan.of_rows);
 }
 
 void RegisterKernelsOfBytes() {
@@ -215,6 +231,7 @@ void RegisterKernelsOfBytes() {
   conv.rewrite = RewriteConv;
   schedule::RegisterKernel(std::move(conv));
   Kernel depthwise = WordConvKernel("qnn_conv2d.depthwise", "qnn.contrib_conv2d", kDepthwiseConv);
+  depthwise.graph_fields.push_back("of_rows");
   depthwise.why_not = WhyNotDepthwise;
   depthwise.space = DepthwiseSpace;
   depthwise.why_not_plan = WhyNotDepthwisePlan;
@@ -258,7 +275,8 @@ void RegisterByteConv() {
                  "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8, or twice as many of two int16",
                  FTECompute(ByteConvCompute));
   RegisterByteOp("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
-                 "(C/b, 1, KH, ceil(KW / 4), b) words of four int8", FTECompute(ByteDepthwiseCompute));
+                 "(C/b, 1, KH, ceil(KW / 4), b) or (C/b, 1, ceil(KH / 4), KW, b) words of four int8",
+                 FTECompute(ByteDepthwiseCompute));
   RegisterKernelsOfBytes();
 }
 

@@ -74,9 +74,17 @@ std::vector<int64_t> TileWidths(int64_t width, int64_t channels, const Machine& 
   return widths;
 }
 
-std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+/// Bytes, for which the machine has no instruction: words of two taps are made in registers, of weights as well.
+bool WidensInRegisters(const ConvProblemNode& p, const Machine& machine) {
+  return p.dtype == DataType::UInt(8) && !machine.vnni;
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   constexpr int64_t kMostRows = 32;
+  constexpr int kWidened = 4;  // a word of each operand and its two halves
   const auto& p = *problem.as<ConvProblemNode>();
+  Machine machine = target;
+  if (WidensInRegisters(p, machine)) machine.vector_registers -= kWidened;
   const int64_t first_rows = RowsAtOnce(p.oh), first_tile = ChooseTile(p.ow, p.oc_block, 1, machine).width;
   std::vector<Plan> plans;
   auto add = [&](int64_t rows, int64_t tile) {
@@ -135,10 +143,14 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
   return fits ? "" : StrCat("tiles of ", plan.tile_ow, " outputs of ", p.ow);
 }
 
-void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan& chosen) {
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine& machine, const Plan& chosen) {
   const auto& plan = *chosen.as<DepthwisePlanNode>();
   const BlockRV output = OutputOf(sch, stages);
   ScheduleChannelWindow(sch, stages.anchor(), output, stages.Find("pad"), plan.oh_block, plan.tile_ow);
+  if (!WidensInRegisters(*problem.as<ConvProblemNode>(), machine)) return;
+  // Outputs share columns, which are widened once where all taps are written out.
+  const LoopRV columns = AxisLoops(sch, stages.anchor()).back();
+  if (columns.defined()) sch.Unroll(columns);
 }
 
 std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {

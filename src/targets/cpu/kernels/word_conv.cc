@@ -31,11 +31,12 @@ relay::Expr ChannelsAsWords(const relay::Expr& data, int64_t channels, int64_t b
   return LayoutTransform(whole, "NCHW", StrCat("NCHW", block, "c"));
 }
 
-Plan MakeWordConvPlan(int64_t merged, int64_t ic_block, int64_t oc_block) {
+Plan MakeWordConvPlan(int64_t merged, int64_t ic_block, int64_t oc_block, bool of_rows) {
   return Make<Plan, WordConvPlanNode>([&](auto& plan) {
     plan.merged = merged;
     plan.ic_block = ic_block;
     plan.oc_block = oc_block;
+    plan.of_rows = of_rows;
   });
 }
 

@@ -59,15 +59,17 @@ relay::Expr ChannelsAsWords(const relay::Expr& data, int64_t channels, int64_t b
 class WordConvPlanNode : public PlanNode {
  public:
   int64_t merged = 1, ic_block = 16, oc_block = 16;
+  bool of_rows = false;
   TREADLE_DECLARE_NODE(WordConvPlanNode, PlanNode, "schedule.WordConvPlan");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("merged", &WordConvPlanNode::merged).Doc("groups that become one, with zeros in the weight between them");
     r.Field("ic_block", &WordConvPlanNode::ic_block).Doc("channels of a block of the input; few: plain data as words");
     r.Field("oc_block", &WordConvPlanNode::oc_block).Doc("channels of a block of the result");
+    r.Field("of_rows", &WordConvPlanNode::of_rows).Doc("words of one channel are of neighbouring rows, not columns");
   }
 };
-Plan MakeWordConvPlan(int64_t merged, int64_t ic_block, int64_t oc_block);
+Plan MakeWordConvPlan(int64_t merged, int64_t ic_block, int64_t oc_block, bool of_rows = false);
 
 /// Channels of a block of plain data whose few channels become words of `each`; nothing where they don't.
 std::optional<int64_t> FewChannels(const ConvProblemNode& p, int64_t each);
