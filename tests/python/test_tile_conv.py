@@ -14,7 +14,7 @@ import treadle
 from test_precision import round_bf16, snr
 from test_tiles import PROGRAM, instructions, needs_x86, run  # noqa: F401
 
-TILES = "llvm -mcpu=x86-64-v4 -mattr=+amx-tile,+amx-int8,+amx-bf16"
+TILES = "llvm -mcpu=x86-64-v3 -mattr=+amx-tile,+amx-int8,+amx-bf16"
 WRITTEN_OUT = TILES + " -emulate-intrinsics=1"
 #: Input channels, height and width, output channels, kernel, stride, padding, dilation, batch.
 CASES = {
@@ -221,6 +221,6 @@ def test_a_network_is_that_of_vectors(tmp_path):
     model, inputs = network(rng), {"x": rng.standard_normal((2, 3, 64, 64)).astype(np.float32)}
     kernels = record_of(model, WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path)
     assert len({json.dumps(record["problem"]) for record in kernels if record["problem"]["ic_block"]}) == 5
-    vectors = run(model, inputs, "llvm -mcpu=x86-64-v4 -emulate-intrinsics=1")
+    vectors = run(model, inputs, "llvm -mcpu=x86-64-v3 -emulate-intrinsics=1")
     assert np.ptp(vectors) > 0.5
     np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), vectors)
