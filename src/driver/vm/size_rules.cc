@@ -204,7 +204,7 @@ IRModule StateSizeRules(const IRModule& module) {
   }
   if (!open) return module;
   // No pass: instruments see those that the build states.
-  const IRModule typed = given->body->checked_type_.defined() ? module : relay::InferTypes(module);
+  const IRModule typed = relay::InferTypes(module);
   auto main = Downcast<relay::Function>(typed->Lookup("main"));
   RuleCollector collector(main);
   const Array<ObjectRef> rules = collector.Run();
