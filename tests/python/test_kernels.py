@@ -304,7 +304,7 @@ def test_plans_of_convolutions_of_bytes_compute_the_same(channels, groups, kerne
 
 
 @pytest.mark.parametrize("sizes", [(320, 7, 64), (320, 14, 64), (256, 12, 32)])
-def test_small_register_tiles_compute_no_addresses(sizes):
+def test_small_register_tiles_compute_few_addresses(sizes):
     """Beside the few products of a tile in 16 registers each instruction more in a step counts."""
     channels, size, results = sizes
     model = treadle.compile(Layer(channels, size, results, 1, 1, 0).model, target="llvm -mcpu=x86-64-v3 -num-cores=1")
@@ -315,5 +315,6 @@ def test_small_register_tiles_compute_no_addresses(sizes):
         if not jump or body.count("vfmadd") < 8:
             continue
         loops += 1
-        assert not re.findall(r"\t(shlq|orq|leaq)\t", body), body
+        # Steps that are written out share what is computed for all of them.
+        assert 4 * len(re.findall(r"\t(shlq|orq|leaq)\t", body)) <= body.count("vfmadd"), body
     assert loops > 0

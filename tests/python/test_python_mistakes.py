@@ -51,7 +51,7 @@ BY_NAME = "; to fix only some dimensions and leave the others open, give those b
     ({"target": "llvm -mcpu=skylak"}, treadle.TargetError,
      "-mcpu=skylak isn't a processor that LLVM knows for x86_64-pc-linux-gnu; did you mean 'skylake'?\nhelp: x86-64, x86-64-v2, "
      "x86-64-v3 and x86-64-v4 stand for levels of x86 processors, native for this one"),
-    ({"precision": "F32"}, treadle.Error, "precision is 'F32'; expected one of f32, bf16, f16, mixed, auto"),
+    ({"precision": "F32"}, treadle.Error, "precision is 'F32'; expected one of f32, bf16, f16, mixed, auto; did you mean 'f32'?"),
 ])
 def test_arguments_of_compile(arguments, error, text):
     with pytest.raises(error) as caught:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """treadle.quantize: what it writes runs in ONNX Runtime and Treadle alike, near the float model."""
+import platform
 import json
 import pathlib
 import subprocess
@@ -12,6 +13,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
+
+#: Without dot products of bytes ONNX Runtime adds pairs of products in 16 bits, which saturate.
+peer_is_exact = pytest.mark.skipif(
+    platform.machine() == "x86_64" and "vnni" not in pathlib.Path("/proc/cpuinfo").read_text(),
+    reason="ONNX Runtime's sums of bytes saturate on this processor")
 
 PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 
@@ -79,6 +85,7 @@ def data(model, count=6):
 def outputs(model, samples):
     """Of the float model, of ONNX Runtime without fusion and with it, of Treadle: all samples together."""
     options = ort.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")  # else it saturates without VNNI
     options.log_severity_level = 3
     fused = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -130,6 +137,7 @@ def test_between_convolutions_everything_is_bytes():
             assert maker[node.input[0]].op_type in ("Conv", "Add")
 
 
+@peer_is_exact
 @pytest.mark.parametrize("per_channel", [True, False])
 def test_dynamic(per_channel):
     model = layers()
