@@ -264,3 +264,88 @@ def test_processes_that_begin_at_once_agree_on_the_token(tmp_path, monkeypatch):
     monkeypatch.setattr(_wire.secrets, "token_hex", while_another_begins)
     assert _wire.find_token() == others[0] and len(others[0]) == 64
     assert [path.name for path in (tmp_path / "treadle").iterdir()] == ["rpc_token"]
+
+
+def pids(running):
+    children = open(f"/proc/{running.proc.pid}/task/{running.proc.pid}/children").read().split()
+    return [running.proc.pid, *map(int, children)]
+
+
+def test_a_server_that_stands_still_is_an_error_after_the_session_time():
+    """As when its machine froze, or lost its network: no end of the connection is sent."""
+    victim = rpc.Server()
+    session = rpc.connect(victim.host, victim.port, session_timeout=2)
+    session.cpu()
+    stopped = pids(victim)
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        start = time.monotonic()
+        with pytest.raises(rpc.RPCError, match="ended at request 'upload'.*lasted 2 s"):
+            session.upload(b"x" * (1 << 26), "x")
+        with pytest.raises(rpc.RPCError, match="ended"):
+            session.upload(b"x", "x")
+        assert time.monotonic() - start < 5
+        start = time.monotonic()
+        with pytest.raises(rpc.RPCError, match="doesn't answer"):
+            rpc.connect(victim.host, victim.port, session_timeout=2)
+        assert time.monotonic() - start < 20
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_server_killed_while_it_computes_is_an_error():
+    """The client waits for a long call when the kill comes."""
+    victim = rpc.Server()
+    session = rpc.connect(victim.host, victim.port, session_timeout=60)
+    func = uploaded(session)
+    a = tvm.nd.array(np.ones(1024, "float32"), session.cpu())
+    b = tvm.nd.empty((1024,), "float32", session.cpu())
+    ends = []
+
+    def wait():
+        try:
+            func.time_evaluator("add_one", session.cpu(), number=1, repeat=1, min_repeat_ms=30000)(a, b)
+        except rpc.RPCError as error:
+            ends.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.5)
+    for pid in pids(victim):
+        os.kill(pid, signal.SIGKILL)
+    thread.join(20)
+    assert len(ends) == 1 and "ended at request 'time'" in ends[0]
+
+
+def test_keys_that_no_server_has_end_in_errors_after_the_session_time(tracker):
+    with rpc.Server(key="board", tracker_addr=(tracker.host, tracker.port)):
+        queue = rpc.connect_tracker(tracker.host, tracker.port)
+        waits_for(lambda: queue.summary()["server_info"])
+        start = time.monotonic()
+        with pytest.raises(rpc.RPCError, match=r"no server for 'bord' was free within 1 s.*did you mean 'board'"):
+            queue.request("bord", session_timeout=1)
+        with pytest.raises(rpc.RPCError, match="there are servers for: board"):
+            queue.request_and_run("xyz", lambda session: None, session_timeout=1)
+        first = queue.request("board", session_timeout=30)
+        with pytest.raises(rpc.RPCError, match="knows 1 of that key, with which others have sessions"):
+            queue.request("board", session_timeout=1)
+        assert time.monotonic() - start < 10
+        first.close()
+        waits_for(lambda: queue.summary()["queue_info"]["board"]["pending"] == 0)  # nobody waits in vain
+        queue.request("board", session_timeout=5).close()
+
+
+def test_who_waits_without_a_limit_for_an_unknown_key_is_told(tracker, monkeypatch):
+    monkeypatch.setattr("treadle.rpc.client._SOON", 0.3)
+    queue = rpc.connect_tracker(tracker.host, tracker.port)
+    got = []
+    with pytest.warns(UserWarning, match="waiting for a server for 'late': the tracker knows none of that key"):
+        thread = threading.Thread(target=lambda: got.append(queue.request("late")))
+        thread.start()
+        time.sleep(1)
+        with rpc.Server(key="late", tracker_addr=(tracker.host, tracker.port)):
+            thread.join(30)
+            assert got[0].cpu().exist
+            got[0].close()

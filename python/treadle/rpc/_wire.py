@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes over a connection: frames of multiprocessing.connection, whose two ends prove by HMAC that they know the same
 token. A message is a JSON object and some blobs; nothing that is received is executed or unpickled."""
+import contextlib
 import json
 import os
 import pathlib
 import secrets
 import socket
+import struct
 import tempfile
+import threading
+import weakref
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 
@@ -63,21 +67,39 @@ def listen(host, port, port_end=None):
     raise RPCError(f"can't listen at {host}:{port}{f' to {port_end - 1}' if port_end else ''}: {problem}")
 
 
+def _keep_alive(sock):
+    """Lets the end of a connection be noticed whose other machine is gone without a word, after about a minute."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 class Link:
     """One end of a connection whose other end knows the token."""
+
+    _limit = 0.0  # seconds, see limit
+    _timer = None  # of end_after
+    _closing = threading.Lock()  # of all: what end_after ends must not be closed, and its number another's, meanwhile
 
     def __init__(self, sock, token, accepts, peer):
         """accepts: whether this is the end that was called."""
         self.peer = peer
         sock.settimeout(None)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _keep_alive(sock)
         self._conn = mp.Connection(sock.detach())
         try:
+            self.limit(HANDSHAKE_SECONDS)
             steps = (mp.deliver_challenge, mp.answer_challenge)
             for step in steps if accepts else reversed(steps):
                 if step is mp.answer_challenge and not self._conn.poll(HANDSHAKE_SECONDS):
                     raise RPCError(f"{peer} doesn't answer")
                 step(self._conn, token)
+            self.limit(0)
+        except BlockingIOError:
+            self.close()
+            raise RPCError(f"{peer} doesn't answer") from None
         except (AuthenticationError, AssertionError) as error:
             self.close()
             raise RPCError(f"{peer} has another token (TREADLE_RPC_TOKEN): {error}") from None
@@ -93,14 +115,58 @@ class Link:
             raise RPCError(f"nothing answers at {host}:{port}: {error}") from None
         return cls(sock, token, False, f"{host}:{port}")
 
+    def limit(self, seconds):
+        """From now on what the other end leaves waiting for that long ends in a TimeoutError (0: nothing does)."""
+        self._limit = seconds
+        whole = int(seconds)
+        value = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
+        sock = socket.socket(fileno=self._conn.fileno())
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+        finally:
+            sock.detach()
+
+    def end_after(self, seconds):
+        """Ends the connection then, in the middle of a message, too; what waits for it gets an EOFError or OSError."""
+        def end(link):
+            link = link()
+            if link is not None:
+                with link._closing:  # pylint: disable=protected-access
+                    link._shut_down()  # pylint: disable=protected-access
+
+        self._timer = threading.Timer(seconds, end, [weakref.ref(self)])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _shut_down(self):
+        """Both directions; who waits in another thread wakes up."""
+        if not self._conn.closed:
+            sock = socket.socket(fileno=self._conn.fileno())
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.detach()
+
+    def _silent(self):
+        return TimeoutError(f"{self.peer} has been silent for {self._limit:.3g} s")
+
     def send(self, header, blobs=()):
         header = dict(header, blobs=len(blobs))
-        self._conn.send_bytes(json.dumps(header).encode())
-        for blob in blobs:
-            self._conn.send_bytes(blob)
+        try:
+            self._conn.send_bytes(json.dumps(header).encode())
+            for blob in blobs:
+                self._conn.send_bytes(blob)
+        except BlockingIOError:
+            raise self._silent() from None
 
     def receive(self):
         """(header, blobs); EOFError when the other end is gone, RPCError for what isn't a message."""
+        try:
+            return self._receive()
+        except BlockingIOError:
+            raise self._silent() from None
+
+    def _receive(self):
         try:
             header = json.loads(self._conn.recv_bytes(MAX_HEADER))
         except (ValueError, RecursionError) as error:
@@ -118,4 +184,7 @@ class Link:
         return self._conn.fileno()
 
     def close(self):
-        self._conn.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._closing:
+            self._conn.close()

@@ -2,9 +2,11 @@
 """The client's side: sessions with functions, modules and tensors of a server."""
 from __future__ import annotations
 
+import difflib
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +17,10 @@ from .. import nd
 from .._dtype import DataType, of_numpy, to_numpy
 from ..contrib.graph_executor import BenchmarkResult
 from . import _values, _wire
+
+
+_GRACE = 1.0  # seconds beyond a session's time after which the client doesn't wait for the server's word
+_SOON = 10.0  # seconds after which one who waits for a key without servers is told so
 
 
 class _Remote:
@@ -153,6 +159,9 @@ class RPCSession:
         self._link, self._timeout = link, session_timeout
         self._lock, self._freed = threading.RLock(), []
         self._ended = None
+        # The server ends the session at its time; one that is stopped, or gone without a word, doesn't.
+        if session_timeout:
+            link.end_after(session_timeout + _GRACE)
         self._ask_raw({"op": "hello", "timeout": int(session_timeout)}, [])
 
     def _ask_raw(self, header, blobs):
@@ -268,6 +277,10 @@ class LocalSession(RPCSession):
             return {"error": str(error), "kind": type(error).__name__}, []
 
 
+class _NoneFree(_wire.RPCError):
+    """No server was free in the time that there was: another try would wait as long again."""
+
+
 class TrackerSession:
     """A connection to a tracker."""
 
@@ -282,6 +295,7 @@ class TrackerSession:
         """Servers, and per key how many are free and how many requests wait: a dict."""
         link = self._link()
         try:
+            link.limit(_wire.HANDSHAKE_SECONDS)
             link.send({"op": "summary"})
             return link.receive()[0]
         finally:
@@ -296,20 +310,51 @@ class TrackerSession:
 
     def request(self, key: str, priority: int = 1, session_timeout: float = 0, max_retry: int = 5) -> RPCSession:
         """A session with a free server of that key; waits for one. Higher priorities come first. session_timeout: after
-        how many seconds the server ends the session (0: never)."""
+        how many seconds the server ends the session, and for how many seconds one is waited for (0: without a limit).
+        RPCError: none was free in that time."""
         problem = None
+        end = time.monotonic() + session_timeout if session_timeout else None
         for _ in range(max(1, max_retry)):
             link = self._link()
             try:
                 link.send({"op": "request", "key": key, "priority": int(priority)})
+                self._wait(link, key, end, session_timeout)
                 host, port = link.receive()[0]["addr"]
                 return RPCSession(_wire.Link.call(host, port, self._token), session_timeout)
+            except _NoneFree:
+                raise
             except (_wire.RPCError, EOFError, OSError) as error:
                 problem = error
                 time.sleep(0.2)
             finally:
                 link.close()
         raise _wire.RPCError(f"no server for '{key}' could be had in {max_retry} tries: {problem}")
+
+    def _wait(self, link, key, end, limit):
+        """Until the tracker answers. _NoneFree: it hasn't until `end`."""
+        soon = time.monotonic() + _SOON
+        if link.waits(max(min(soon, end or soon) - time.monotonic(), 0)):
+            return
+        if end is not None and end <= soon:
+            raise _NoneFree(f"no server for '{key}' was free within {limit} s: {self._about(key)}")
+        if not self._servers(key):
+            warnings.warn(f"waiting for a server for '{key}': {self._about(key)}", stacklevel=4)
+        if not link.waits(None if end is None else max(end - time.monotonic(), 0)):
+            raise _NoneFree(f"no server for '{key}' was free within {limit} s: {self._about(key)}")
+
+    def _servers(self, key):
+        """How many servers of that key the tracker knows."""
+        return sum(server["key"] == f"server:{key}" for server in self.summary()["server_info"])
+
+    def _about(self, key):
+        """What the tracker knows of a key's servers, in words."""
+        number = self._servers(key)
+        if number:
+            return f"the tracker knows {number} of that key, with which others have sessions"
+        keys = sorted({server["key"].removeprefix("server:") for server in self.summary()["server_info"]})
+        near = difflib.get_close_matches(key, keys, n=1)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        return f"the tracker knows none of that key{hint}; there are servers for: {', '.join(keys) or 'no key'}"
 
     def request_and_run(self, key: str, func: Callable[[RPCSession], Any], priority: int = 1,
                         session_timeout: float = 0, max_retry: int = 2) -> Any:
@@ -322,6 +367,8 @@ class TrackerSession:
                     return func(session)
                 finally:
                     session.close()
+            except _NoneFree:
+                raise
             except _wire.RPCError:
                 if attempt + 1 == attempts:
                     raise

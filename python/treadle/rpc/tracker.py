@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tracker: knows servers by key, and gives each free one to who asked first with the highest priority."""
 import collections
-import socket
 import threading
 
 from . import _wire
@@ -92,7 +91,6 @@ def run(sock, token=None):
     secret, book = _wire.find_token(token), _Book()
     while True:
         accepted, address = sock.accept()
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         threading.Thread(target=_connection, args=(book, accepted, address, secret), daemon=True).start()
 
 
