@@ -7,6 +7,7 @@
 
 #include "targets/cpu/machine.h"
 #include "targets/cpu/machine_costs.h"
+#include "targets/cpu/x86_cpus.h"
 #include "targets/llvm/codegen.h"
 
 namespace treadle::targets {
@@ -64,6 +65,21 @@ TEST(MachineModelsTest, ThisMachineHasTheModelOfItsProcessor) {
   EXPECT_EQ(ProcessorOf(*native.get()), cpu);
   const MachineModel* model = FindMachineModel(cpu);
   EXPECT_EQ(ops::cpu::MachineOf(native).costs_of, model == nullptr ? "generic" : model->name);
+}
+
+/// A virtual machine gave a Sapphire Rapids the number of a Rocket Lake, which has no AMX, and half of its units.
+TEST(MachineModelsTest, InstructionsSayMoreThanTheNumberOfAProcessor) {
+  const auto processor = [](const char* name, const std::set<std::string>& instructions) {
+    return X86ProcessorWith(name, [&](const char* feature) { return instructions.count(feature) != 0; });
+  };
+  EXPECT_EQ(processor("rocketlake", {"amx-int8", "amx-bf16", "avx512fp16"}), "sapphirerapids");
+  EXPECT_EQ(processor("rocketlake", {"amx-int8", "amx-bf16", "amx-fp16"}), "graniterapids");
+  EXPECT_EQ(processor("graniterapids", {"amx-int8", "amx-bf16"}), "graniterapids");
+  EXPECT_EQ(processor("rocketlake", {"avx512f"}), "rocketlake");
+  EXPECT_EQ(processor("znver4", {"avx512bf16"}), "znver4");
+  const TargetFeatures host = Target("llvm -mcpu=native")->Features();
+  EXPECT_TRUE(!X86HasTiles("native") || FindMachineModel(HostProcessor()) == FindMachineModel("sapphirerapids"));
+  EXPECT_GE(host.vector_bits, X86HasTiles("native") ? 512 : 0);
 }
 
 /// Small tiles are little code.

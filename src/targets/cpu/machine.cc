@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/machine.h"
 
+#include <llvm/ADT/StringMap.h>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/TargetParser/Host.h>
 
@@ -116,9 +117,21 @@ bool IsForShortUse(const TargetNode& target) {
 }
 
 std::string ProcessorOf(const TargetNode& target) {
-  static const std::string host = llvm::sys::getHostCPUName().str();  // reads /proc/cpuinfo on some machines
   const std::string cpu = target.GetAttr("mcpu", "");
-  return cpu == "native" ? host : cpu;
+  return cpu == "native" ? HostProcessor() : cpu;
+}
+
+const std::string& HostProcessor() {
+  static const std::string host = [] {
+    const std::string name = llvm::sys::getHostCPUName().str();  // reads /proc/cpuinfo on some machines
+#if defined(__x86_64__)
+    const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
+    return X86ProcessorWith(name, [&](const char* feature) { return features.lookup(feature); });
+#else
+    return name;
+#endif
+  }();
+  return host;
 }
 
 TileInstructions TilesOf(const TargetNode& target) {

@@ -18,6 +18,8 @@ TargetFeatures PortableCpuFeatures(const TargetNode& target);
 TargetFeatures CompilerCpuFeatures(const TargetNode& target);
 /// LLVM's name of the processor that -mcpu names; for "native" that of this machine. "" where there is no -mcpu.
 std::string ProcessorOf(const TargetNode& target);
+/// LLVM's name of the processor that this runs on.
+const std::string& HostProcessor();
 /// Whether the code is made quickly, to be replaced soon: -opt-level=0 or 1.
 bool IsForShortUse(const TargetNode& target);
 /// Instruction sets that native code for the target uses, by LLVM's names.

@@ -162,6 +162,11 @@ bool X86HasBFloat16(const std::string& name) {
   return names.count(name) != 0;
 }
 
+std::string X86ProcessorWith(const std::string& name, const std::function<bool(const char*)>& has) {
+  if (!has("amx-int8") || !has("amx-bf16") || X86HasTiles(name)) return name;
+  return has("amx-fp16") ? "graniterapids" : "sapphirerapids";
+}
+
 bool X86HasTiles(const std::string& name) {
   if (name == "native") return runtime::MissingCpuFeatures({"amx-bf16", "amx-int8"}).empty();
   static const std::set<std::string> names = {"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d",

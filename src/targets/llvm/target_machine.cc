@@ -15,6 +15,7 @@
 #include <set>
 #include <vector>
 
+#include "targets/cpu/machine.h"
 #include "treadle/base/suggest.h"
 
 namespace treadle::targets {
@@ -161,7 +162,7 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   info.cpu = target->GetAttr("mcpu", target->GetAttr("mtriple") ? "generic" : "native");
   if (info.cpu == "native") {
     if (cross) throw TargetError(StrCat("-mcpu=native doesn't go with -mtriple=", info.triple, ", another machine"));
-    info.cpu = llvm::sys::getHostCPUName().str();
+    info.cpu = HostProcessor();
     info.features = HostFeatures();
   }
   CheckCpu(info.triple, info.cpu);
