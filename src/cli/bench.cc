@@ -53,7 +53,7 @@ try:
             request = compiled.create_infer_request()
             return lambda: request.infer(inputs)
 except ImportError as error:
-    sys.exit(f"note: the Python {sys.executable} has no {engine}: {error}")
+    sys.exit(f"note: the Python {sys.executable or 'python3'} has no {engine}: {error}")
 except Exception as error:
     sys.exit(f"note: {engine} fails: " + str(error).splitlines()[0])
 runs = [make() for _ in range(requests)]

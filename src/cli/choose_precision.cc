@@ -19,7 +19,7 @@ if folder:
 try:
     import treadle
 except ImportError as error:
-    sys.exit(f"error: the Python {sys.executable} can't choose a precision: {error}")
+    sys.exit(f"error: the Python {sys.executable or 'python3'} can't choose a precision: {error}")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # there are files to remove
 try:
     choice = treadle.compile(path, precision="auto", max_error=float(max_error), **json.loads(options)).precision

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 
 #include "cli/session.h"
@@ -42,7 +43,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 try:
     import numpy as np, onnxruntime
 except ImportError as error:
-    sys.exit(f"note: the Python {sys.executable} can't run the reference: {error}")
+    sys.exit(f"note: the Python {sys.executable or 'python3'} can't run the reference: {error}")
 path, inputs_file, outputs_file, exposed = sys.argv[1:5]
 source = path
 if exposed:
@@ -158,6 +159,10 @@ NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs
                               "\nhelp: why stands above; pip install onnxruntime brings it, TREADLE_PYTHON names a "
                               "Python that has it, --reference ",
                               "interp takes Treadle's interpreter instead"));
+  }
+  if (!std::filesystem::exists(outputs_file + ".names")) {
+    throw RuntimeError(StrCat(PythonProgram(), " isn't a Python: it ended without the reference's outputs",
+                              "\nhelp: TREADLE_PYTHON names a Python that has onnxruntime"));
   }
   NamedTensors outputs = ReadTensors(outputs_file);
   // Names stand beside: those in an archive can't hold every character.

@@ -39,6 +39,7 @@ struct CompileVerb {
     CheckExists(request.model);
     if (!dump_dir.empty() && request.dump.empty()) throw Error("--dump-dir says where --dump writes: give that, too");
     if (!dump_dir.empty()) request.dump_dir = dump_dir;
+    CheckNotDash(request.output);
     const bool folder = request.output.ends_with('/');
     const auto kind = request.output.ends_with(".tar") ? runtime::FileKind::kArchive : runtime::FileKind::kLibrary;
     if (folder) {

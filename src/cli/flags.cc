@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -20,6 +21,8 @@
 #include "cli/config_file.h"
 #include "cli/describe.h"
 #include "cli/help.h"
+#include "cli/meant.h"
+#include "cli/standard_streams.h"
 #include "runtime/unfinished.h"
 #include "treadle/base/error.h"
 #include "treadle/base/suggest.h"
@@ -163,7 +166,7 @@ void CheckVerb(const CLI::App& app, const std::string& name) {
                        "' is a file, and the first argument says what to do with it\nhelp: such as treadle run ", name,
                        "; treadle --help lists the verbs"));
   }
-  throw Error(StrCat("unknown verb '", name, "'", DidYouMean(name, verbs), "\nhelp: there are: ", Join(verbs)));
+  throw Error(StrCat("unknown verb '", name, "'", MeantVerb(name, verbs), "\nhelp: there are: ", Join(verbs)));
 }
 
 /// Of CLI11's "Could not convert: --repeat = 1e99".
@@ -209,12 +212,8 @@ Error Unexpected(const CLI::App& app) {
     flags.insert(flags.end(), option->get_lnames().begin(), option->get_lnames().end());
   }
   const std::string name = first.substr(0, first.find('='));
-  std::string meant = name.starts_with("--") ? DidYouMean(name.substr(2), flags) : "";
-  if (const size_t quote = meant.find('\''); quote != std::string::npos) meant.insert(quote + 1, "--");
-  if (name.starts_with("-O") && std::find(flags.begin(), flags.end(), "opt-level") != flags.end())
-    meant = "; did you mean '--opt-level'?";
-  return Error(StrCat(verb->get_name(), " has no option '", name, "'", meant, "\nhelp: treadle ", verb->get_name(),
-                      " --help lists them"));
+  return Error(StrCat(verb->get_name(), " has no option '", name, "'", MeantFlag(name, flags), "\nhelp: treadle ",
+                      verb->get_name(), " --help lists them"));
 }
 
 int Report(const std::string& text, ExitCode code) {
@@ -230,6 +229,7 @@ void EndBySignal(int signal) {
 }
 
 void HandleSignals() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of the write
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction old{};
     sigaction(signal, nullptr, &old);
@@ -239,6 +239,24 @@ void HandleSignals() {
     action.sa_flags = SA_NODEFER;
     sigaction(signal, &action, nullptr);
   }
+}
+
+/// "-o=a.so", which other programs take, is "-o a.so" up to a "--".
+std::vector<std::string> Arguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  bool options = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    options = options && argument != "--";
+    if (options && argument.size() > 2 && argument[0] == '-' && std::isalpha(static_cast<unsigned char>(argument[1])) &&
+        argument[2] == '=') {
+      arguments.push_back(argument.substr(0, 2));
+      arguments.push_back(argument.substr(3));
+    } else {
+      arguments.push_back(argument);
+    }
+  }
+  return arguments;
 }
 
 int RunVerb(int argc, char** argv) {
@@ -294,7 +312,9 @@ int RunVerb(int argc, char** argv) {
       app.parse(arguments);
       return action ? action() : 0;  // verbs of other programs print their own
     }
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = Arguments(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // read from the back
+    app.parse(std::move(arguments));
     if (color != "auto" && color != "always" && color != "never") {
       throw Error(StrCat("--color: expected one of auto, always, never, got '", color, "'"));
     }
@@ -325,10 +345,13 @@ int RunVerb(int argc, char** argv) {
 }  // namespace
 
 int Main(int argc, char** argv) {
+  ReserveStandardStreams();
   HandleSignals();
   try {
     try {
-      return RunVerb(argc, argv);
+      const int status = RunVerb(argc, argv);
+      CheckPrinted();
+      return status;
     } catch (const Error& error) {
       return Report(error.what(), error.code());
     } catch (const std::bad_alloc&) {

@@ -164,7 +164,7 @@ struct InspectVerb {
     const Json report = Describe(model);
     if (!html.empty()) WriteText(html, Html(report));
     if (json) {
-      std::cout << report.dump(1) << "\n";
+      std::cout << report.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
     } else {
       Print(report);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -40,6 +42,15 @@ std::vector<std::string> Split(const std::string& text, char separator) {
 
 std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::string>& texts) {
   const std::string flag = "--input-shapes";
+  // "[2,3]" arrives as a list of its numbers.
+  const bool unnamed = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return text.find_first_not_of(" 0123456789") == std::string::npos;
+  });
+  if (unnamed && !texts.empty()) {
+    const std::string numbers = fmt::format("{}", fmt::join(texts, ","));
+    throw Error(
+        StrCat(flag, ": [", numbers, "] names no input; expected name:[dim,dim,...], such as \"x:[1,3,224,224]\""));
+  }
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string& text : texts) {
     size_t begin = text.find_first_not_of(" ,\t");

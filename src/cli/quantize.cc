@@ -19,7 +19,7 @@ try:
     from treadle import Error
     from treadle.quantization.__main__ import main
 except ImportError as error:
-    print(f"error: the Python {sys.executable} can't quantise: {error}\nhelp: TREADLE_PYTHON names a Python "
+    print(f"error: the Python {sys.executable or 'python3'} can't quantise: {error}\nhelp: TREADLE_PYTHON names a Python "
           "that has the packages numpy and onnx", file=sys.stderr)
     sys.exit(5)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # there are files to remove

@@ -28,7 +28,20 @@ void CheckExists(const std::string& path) {
   if (path.empty()) throw Error("the model's path is empty");
   std::error_code failure;
   if (std::filesystem::exists(path, failure)) return;
-  throw Error(StrCat("can't open ", path, ": ", failure ? failure.message() : "no such file"));
+  std::string help;
+  if (path == "-") {
+    help = "\nhelp: models are read from files, not from standard input";
+  } else if (path.find("://") != std::string::npos) {
+    help = "\nhelp: that is an address; models are read from files: download it first";
+  } else if (path.starts_with("~")) {
+    help = "\nhelp: shells don't replace a ~ in quotes; $HOME they do";
+  }
+  throw Error(StrCat("can't open ", path, ": ", failure ? failure.message() : "no such file", help));
+}
+
+void CheckNotDash(const std::string& path) {
+  if (path != "-") return;
+  throw Error("can't write '-': results go to files, not to standard output\nhelp: ./- is a file of that name");
 }
 
 void CheckTextOutputs(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs) {

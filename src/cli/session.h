@@ -22,6 +22,9 @@ bool IsOnnx(const std::string& path);
 bool IsSource(const std::string& path);
 /// Throws Error that names a file that doesn't exist.
 void CheckExists(const std::string& path);
+
+/// Throws Error for "-", which other programs take for standard output.
+void CheckNotDash(const std::string& path);
 /// Before anything is computed: throws Error for reports, tables and the like ("": none) that would replace something
 /// else (runtime::CheckOutputPath), one of `inputs` included, and where two are the same file.
 void CheckTextOutputs(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);

@@ -21,13 +21,26 @@ std::string Extension(const std::string& path) {
   return dot == std::string::npos || path[dot] != '.' ? "" : path.substr(dot);
 }
 
+/// "x:i.npy" is a name and a file as shapes are written; "x=a.npy,y=b.npy" several inputs.
+std::string InputHelp(const std::string& path) {
+  std::error_code ignored;
+  const size_t colon = path.find(':');
+  if (colon != std::string::npos && std::filesystem::exists(path.substr(colon + 1), ignored)) {
+    return StrCat("\nhelp: an input's name stands before a =: ", path.substr(0, colon), "=", path.substr(colon + 1));
+  }
+  const size_t comma = path.find(',');
+  if (comma != std::string::npos && path.find('=', comma) != std::string::npos)
+    return "\nhelp: each input has its own -i: -i a=1.npy -i b=2.npy";
+  return "";
+}
+
 }  // namespace
 
 std::string ReadWholeFile(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) throw Error(StrCat("can't read ", path, ": it is a directory"));
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(StrCat("can't open ", path, ": ", std::strerror(errno)));
+  if (!in) throw Error(StrCat("can't open ", path, ": ", std::strerror(errno), InputHelp(path)));
   std::ostringstream buffer;
   buffer << in.rdbuf();
   if (in.bad() || (buffer.fail() && !buffer.str().empty())) throw Error(StrCat("can't read ", path));

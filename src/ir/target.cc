@@ -35,6 +35,19 @@ struct Registry {
     auto it = tags.find(name);
     return it == tags.end() ? std::nullopt : std::optional<std::string>(it->second);
   }
+  /// "; did you mean 'llvm'?": the kind or short name that is nearest, or that other compilers call so. Under the
+  /// mutex.
+  std::string Meant(const std::string& name) const {
+    static const std::map<std::string, std::string> aliases{{"cpu", "host"},      {"native", "host"}, {"x86", "host"},
+                                                            {"x86_64", "host"},   {"x86-64", "host"}, {"amd64", "host"},
+                                                            {"arm64", "aarch64"}, {"arm", "aarch64"}, {"cl", "opencl"}};
+    if (const auto alias = aliases.find(name);
+        alias != aliases.end() && (kinds.count(alias->second) + tags.count(alias->second) != 0))
+      return StrCat("; did you mean '", alias->second, "'?");
+    std::vector<std::string> names = order;
+    for (const auto& [tag, text] : tags) names.push_back(tag);
+    return DidYouMean(name, names);
+  }
 };
 
 std::vector<std::string> SplitOn(const std::string& text, char separator) {
@@ -262,7 +275,7 @@ const TargetKind& GetTargetKind(const std::string& name) {
   if (it != registry.kinds.end()) return it->second;
   std::string known;
   for (const std::string& kind : registry.order) known += (known.empty() ? "" : ", ") + kind;
-  throw TargetError(StrCat("unknown target kind \"", name, "\"; known are: ", known, DidYouMean(name, registry.order)));
+  throw TargetError(StrCat("unknown target kind \"", name, "\"; known are: ", known, registry.Meant(name)));
 }
 
 Target::Target(const std::string& text) {

@@ -58,6 +58,8 @@ def folder(tmp_path_factory):
                        ("text.so", b"hello\n"), ("notes.txt", b"hello\n")):
         (path / name).write_bytes(data)
     np.save(path / "i.npy", np.ones((2, 3), "int64"))
+    np.save(path / "strings.npy", np.array(["a", "b"]))
+    (path / "cut.npy").write_bytes((path / "i.npy").read_bytes()[:100])
     np.save(path / "big.npy", np.ones((4, 3), "float32"))
     np.savez(path / "other.npz", z=np.ones((2, 3), "float32"))
     np.savez(path / "golden.npz", q=np.ones((2, 3), "float32"))
@@ -323,6 +325,45 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("records", "foo", "notes.txt"), 2, "action: expected one of list, best, check, merge, prune, got 'foo'"),
     (("tune", "m.onnx", "-o", "r.jsonl", "--trials", "-1"), 2, "--trials: expected a number of 0 or more, got '-1'"),
     (("--config", "list.toml", "bench", "m.onnx"), 2, "list.toml: no verb has an option 'a'"),
+    # Words of other programs, and habits.
+    (("version",), 2, "unknown verb 'version'; did you mean '--version'?"),
+    (("RUN", "m.so"), 2, "unknown verb 'RUN'; did you mean 'run'?"),
+    (("benchmark", "m.so"), 2, "unknown verb 'benchmark'; did you mean 'bench'?"),
+    (("infer", "m.so"), 2, "unknown verb 'infer'; did you mean 'run'?"),
+    (("build", "m.onnx"), 2, "unknown verb 'build'; did you mean 'compile'?"),
+    (of_compile("--shapes", "x:[2,3]"), 2, "compile has no option '--shapes'; did you mean '--input-shapes'?"),
+    (of_compile("-shape", "x:[2,3]"), 2, "compile has no option '-shape'; did you mean '--input-shapes'?"),
+    (of_compile("--input_shapes", "x:[2,3]"), 2, "compile has no option '--input_shapes'; did you mean '--input-shapes'?"),
+    (of_compile("--opt", "3"), 2, "compile has no option '--opt'; did you mean '--opt-level'?"),
+    (of_compile("--fp16"), 2, "compile has no option '--fp16'; did you mean '--precision'?"),
+    (of_compile("--mcpu=native"), 2, "compile has no option '--mcpu'; did you mean '--target'?"),
+    (("bench", "m.so", "-n", "100"), 2, "bench has no option '-n'; did you mean '--repeat'?"),
+    (("bench", "m.so", "--iterations", "100"), 2, "bench has no option '--iterations'; did you mean '--repeat'?"),
+    (("bench", "m.so", "--nireq", "2"), 2, "bench has no option '--nireq'; did you mean '--requests'?"),
+    (("verify", "m.onnx", "--tolerance", "1e-3"), 2, "verify has no option '--tolerance'; did you mean '--rtol'?"),
+    (of_compile("--target", "cpu"), 2, "unknown target kind \"cpu\"" + KINDS + "; did you mean 'host'?"),
+    (of_compile("--target", "x86"), 2, "unknown target kind \"x86\"" + KINDS + "; did you mean 'host'?"),
+    (of_compile("--target", "arm64"), 2, "unknown target kind \"arm64\"" + KINDS + "; did you mean 'aarch64'?"),
+    (of_compile("--input-shapes", "[2,3]"), 2, "--input-shapes: [2,3] names no input" + SHAPES),
+    (("compile", "-", "-o", "a.so"), 2, "can't open -: no such file"),
+    (("compile", "m.onnx", "-o", "-"), 2, "can't write '-': results go to files, not to standard output"),
+    (("compile", "https://example.com/m.onnx", "-o", "a.so"), 2, "can't open https://example.com/m.onnx: no such file"),
+    (("run", "~/m.so"), 2, "can't open ~/m.so: no such file"),
+    (("run", "m.so", "-i", "x:i.npy"), 2, "can't open x:i.npy: No such file or directory"),
+    (("run", "m.so", "-i", "x=i.npy,z=i.npy"), 2, "can't open i.npy,z=i.npy: No such file or directory"),
+    (("run", "m.so", "-i", "x=strings.npy"), 2,
+     "strings.npy: NumPy type '<U1' isn't supported; expected bool, (u)int8 to 64 or float16 to 64"),
+    (("run", "m.so", "-i", "x=cut.npy"), 4, "cut.npy: not a readable .npy array: truncated header"),
+    (of_compile("--target", "llvm -mtriple=aarch64-linux-gnu -mcpu=native"), 2,
+     "-mcpu=native doesn't go with -mtriple=aarch64-linux-gnu, another machine"),
+    (of_compile("--target", "llvm mcpu=native"), 2,
+     'target "llvm mcpu=native": expected an option -key=value, got "mcpu=native"'),
+    (of_compile("--dump", "ll", "--dump-dir", "m.onnx"), 2, "can't write to 'm.onnx': it isn't a folder"),
+    (("verify", "m.onnx", "d.onnx"), 2, "unexpected argument 'd.onnx' for verify"),
+    (("bench", "m.so", "--threads", "two"), 2, "--threads: expected a whole number from 0 to 64, got 'two'"),
+    (("bench", "m.so", "-t", "1s"), 2, "--time: expected a number of 0 or more, got '1s'"),
+    (("tune", "m.onnx", "-o", "r.jsonl", "--time", "0"), 2, "--time: expected a time such as 90s, 10m or 1h, not '0'"),
+    (("records", "merge", "none.jsonl", "-o", "all.jsonl"), 2, "can't open none.jsonl: no such file"),
 ], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
 def test_what_is_said(folder, arguments, status, text):
     result = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
@@ -395,6 +436,12 @@ def test_another_shape_than_the_models_is_named(folder):
     (("ops", "Conv"), "help: treadle ops --help says what it takes"),
     (("m.onnx",), "help: such as treadle run m.onnx; treadle --help lists the verbs"),
     (of_compile("--dim", "batch=2"), "help: shapes by input (--input-shapes, `shapes` in Python) say other sizes"),
+    (("compile", "-", "-o", "a.so"), "help: models are read from files, not from standard input"),
+    (("compile", "m.onnx", "-o", "-"), "help: ./- is a file of that name"),
+    (("run", "https://a.b/m.onnx"), "help: that is an address; models are read from files: download it first"),
+    (("run", "~/m.so"), "help: shells don't replace a ~ in quotes; $HOME they do"),
+    (("run", "m.so", "-i", "x:i.npy"), "help: an input's name stands before a =: x=i.npy"),
+    (("run", "m.so", "-i", "x=i.npy,z=i.npy"), "help: each input has its own -i: -i a=1.npy -i b=2.npy"),
 ])
 def test_what_helps_is_said(folder, arguments, line):
     result = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
