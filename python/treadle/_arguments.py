@@ -26,8 +26,21 @@ class SupportsSerialize(Protocol):
 
 def suggest(name: object, known: Any) -> str:
     """"; did you mean 'x'?" with the nearest of the known names, or nothing."""
-    found = difflib.get_close_matches(str(name), [str(k) for k in known], 1)
+    names = [str(k) for k in known]
+    begun = [k for k in names if k.startswith(str(name))]
+    found = begun if len(begun) == 1 and len(str(name)) > 2 else difflib.get_close_matches(str(name), names, 1)
     return f"; did you mean '{found[0]}'?" if found else ""
+
+
+# What people look for among the arguments of treadle.compile and others, and where it is.
+_ELSEWHERE = {
+    "device": "target='llvm -mcpu=native' says what code is for", "output": "Model.save writes what was compiled",
+    "output_path": "Model.save writes what was compiled", "records": "pass_config={'schedule.records': path} takes records",
+    "cache_dir": "the environment variable TREADLE_CACHE_DIR says where kernels are kept",
+    "input_shapes": "shapes={'x': (1, 3, 224, 224)} gives them", "num_threads": "it is called threads",
+    "providers": "code runs on the CPU; treadle.InferenceSession takes providers", "dtype": "precision='bf16' says it",
+    "batch_size": "dims={'batch': 1} gives sizes by name",
+}
 
 
 def refuses_unknown(function: _F) -> _F:
@@ -38,8 +51,10 @@ def refuses_unknown(function: _F) -> _F:
     def checked(*args, **keywords):
         for name in keywords:
             if name not in known:
+                elsewhere = _ELSEWHERE.get(name) if function.__name__ == "compile" else None
+                listed = f"; it has: {', '.join(k for k in known if k != 'self')}"
                 raise TypeError(f"{function.__name__}() has no argument '{name}'"
-                                + (suggest(name, known) or f"; it has: {', '.join(k for k in known if k != 'self')}"))
+                                + (f"; {elsewhere}" if elsewhere else suggest(name, known) or listed))
         return function(*args, **keywords)
 
     return checked  # type: ignore[return-value]

@@ -20,7 +20,7 @@ from ._core import CancelToken
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
 from ._nd import _view, as_tensor
-from .error import DTypeError, Error, ShapeError, VerifyError
+from .error import DTypeError, Error, ModelFormatError, ShapeError, VerifyError
 from .target import Target, _text as _target_text
 
 __all__ = ["Context", "Model", "OperatorTime", "TensorInfo", "compile", "load", "load_plugin"]
@@ -185,8 +185,10 @@ class Context:
         if info.value_type:
             raise DTypeError(f"output '{name}' is of type {info.value_type}; only tensors of numbers can be bound")
         if not isinstance(array, np.ndarray) or array.dtype != to_numpy(info.dtype) or not array.flags.writeable:
-            raise DTypeError(f"output '{name}' is bound to a writable NumPy array of {info.dtype}, not to "
-                             f"{getattr(array, 'dtype', type(array).__name__)}")
+            found = getattr(array, "dtype", type(array).__name__)
+            if isinstance(array, np.ndarray) and not array.flags.writeable:
+                found = f"a read-only one of {found}"
+            raise DTypeError(f"output '{name}' is bound to a writable NumPy array of {info.dtype}, not to {found}")
         shape = info.shape
         if len(shape) != array.ndim or any(isinstance(d, int) and d not in (-1, n) for d, n in zip(shape, array.shape)):
             raise ShapeError(f"output '{name}' is {list(shape)}, not {list(array.shape)}")
@@ -550,14 +552,20 @@ class _Source:
     compile: Callable[[dict[str, Any]], Any]
 
 
-def _serialised(model):
-    """(bytes, directory of external data) of a path, bytes or onnx.ModelProto."""
-    if hasattr(model, "SerializeToString"):
+def serialised(model):
+    """(bytes, directory of external data) of a path, bytes or onnx.ModelProto; DTypeError for what is none of them."""
+    if hasattr(model, "SerializeToString") and hasattr(model, "opset_import"):
         return model.SerializeToString(), ""
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), ""
     if not isinstance(model, (str, os.PathLike)):
-        raise DTypeError(f"a model is given as a path, bytes or an onnx.ModelProto, not as {type(model).__name__}")
+        kind = type(model).__name__
+        help_text = ""
+        if hasattr(model, "read"):
+            help_text = "; an open file is given as its bytes: file.read()"
+        elif hasattr(model, "state_dict"):
+            help_text = "; treadle.from_torch takes modules of PyTorch"
+        raise DTypeError(f"a model is given as a path, bytes or an onnx.ModelProto, not as {kind}{help_text}")
     path = pathlib.Path(_arguments.path("model", model))
     try:
         return path.read_bytes(), str(path.parent)
@@ -566,9 +574,9 @@ def _serialised(model):
 
 
 def _located(model):
-    """As _serialised, but of a path the path: the compiler maps the file rather than having it in memory several times."""
+    """As serialised, but of a path the path: the compiler maps the file rather than having it in memory several times."""
     if not isinstance(model, (str, os.PathLike)):
-        return _serialised(model)
+        return serialised(model)
     path = pathlib.Path(_arguments.path("model", model)).absolute()
     try:
         with path.open("rb"):
@@ -686,7 +694,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     if weights is not None:
         model = _weights.replaced(model, weights)
     # What is compiled again in the background is what the file held in the beginning.
-    data, directory = _serialised(model) if quick else _located(model)
+    data, directory = serialised(model) if quick else _located(model)
     if max_seconds is not None or max_memory:
         if precision == "auto" or progress not in (None, False) or most:
             raise Error("max_seconds and max_memory compile in a child process: without progress, specialise and "
@@ -797,4 +805,7 @@ def load(path: "str | os.PathLike[str]", threads: int = 0) -> Model:
     if not isinstance(path, (str, os.PathLike)):
         raise DTypeError(f"a compiled model is loaded from a path, not from {type(path).__name__}; treadle.compile takes "
                          "ONNX models")
+    if os.fspath(path).endswith((".onnx", ".relay")):
+        raise ModelFormatError(f"{os.fspath(path)} isn't compiled: treadle.compile takes such files, treadle.load what Model.save "
+                               "and `treadle compile` write")
     return Model(_core.Model.load(os.fspath(path)), _arguments.threads(threads), path=os.fspath(path))

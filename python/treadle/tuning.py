@@ -10,7 +10,7 @@ from typing import Any
 from . import _arguments
 from ._ffi import Api
 from .error import Error
-from .model import _serialised
+from .model import serialised
 from .target import Target, _text as _target_text
 
 _api = Api("tune")
@@ -78,7 +78,7 @@ def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = os.path.join(folder, "model.onnx")
         with open(path, "wb") as file:
-            file.write(_serialised(model)[0])
+            file.write(serialised(model)[0])
         return Report(json.loads(_api.Tune(path, json.dumps(options), progress)))
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes in Python: each is told in the caller's words, with what was expected."""
+import io
+
 import numpy as np
 import onnx
 import pytest
@@ -175,6 +177,41 @@ def test_errors_survive_pickling(value):
     (lambda _: treadle.nd.empty("abc"), treadle.ShapeError, "a shape is a tuple of whole numbers below 2**63, not ('a', 'b', 'c')"),
     (lambda _: treadle.nd.array([1], dtype="foo"), treadle.DTypeError,
      "there is no element type 'foo'; such as float32, bfloat16, int8 and bool are known"),
+    (lambda _: treadle.compile(relu().graph), treadle.DTypeError,
+     "a model is given as a path, bytes or an onnx.ModelProto, not as GraphProto"),
+    (lambda _: treadle.compile(io.BytesIO(b"")), treadle.DTypeError,
+     "a model is given as a path, bytes or an onnx.ModelProto, not as BytesIO; an open file is given as its bytes: file.read()"),
+    (lambda _: treadle.load("m.onnx"), treadle.ModelFormatError,
+     "m.onnx isn't compiled: treadle.compile takes such files, treadle.load what Model.save and `treadle compile` write"),
+    (lambda _: treadle.compile(relu(), device="gpu"), TypeError,
+     "compile() has no argument 'device'; target='llvm -mcpu=native' says what code is for"),
+    (lambda _: treadle.compile(relu(), output="a.so"), TypeError,
+     "compile() has no argument 'output'; Model.save writes what was compiled"),
+    (lambda _: treadle.compile(relu(), records="r.jsonl"), TypeError,
+     "compile() has no argument 'records'; pass_config={'schedule.records': path} takes records"),
+    (lambda _: treadle.compile(relu(), target="cpu"), treadle.TargetError,
+     "unknown target kind \"cpu\"; known are: llvm, c, opencl, stackvm, null; did you mean 'host'?"),
+    (lambda model: model.bind_output("y", np.frombuffer(bytes(16), np.float32).reshape(1, 4)), treadle.DTypeError,
+     "output 'y' is bound to a writable NumPy array of float32, not to a read-only one of float32"),
+    (lambda model: model.bind_output("z", np.zeros((1, 4), "float32")), treadle.Error, "the model has no output 'z'; it has: y"),
+    (lambda model: model.benchmark(np.ones((1, 4), "float32")), treadle.Error,
+     "inputs are given as a dict by name, not as ndarray; the inputs are: x"),
+    (lambda model: model.benchmark({"x": [[1] * 4]}, repeat=-1), treadle.Error, "repeat is -1; expected 1 or more"),
+    (lambda _: treadle.relay.nn.conv2dd, AttributeError, "no operator 'nn.conv2dd'; did you mean 'nn.conv2d'?"),
+    (lambda _: treadle.relay.var("x", shape="abc"), TypeError,
+     "the shape of 'x' is 'abc'; expected a tuple such as (1, 3, 224, 224)"),
+    (lambda _: treadle.relay.frontend.from_onnx(relu(), [1, 4]), treadle.DTypeError,
+     "shape: expected a dict such as {'x': (1, 3, 224, 224)}, got list [1, 4]"),
+    (lambda _: treadle.relay.frontend.from_onnx(3), treadle.DTypeError,
+     "a model is given as a path, bytes or an onnx.ModelProto, not as int"),
+    (lambda _: treadle.relay.build("m.onnx", target="llvm"), ValueError,
+     "expected an IRModule or a relay.Function, got str"),
+    (lambda _: treadle.quantize(relu(), calib=[]), TypeError,
+     "quantize() has no argument 'calib'; did you mean 'calibration_data'?"),
+    (lambda _: treadle.quantize(relu(), calibration_data=[{"z": [[1] * 4]}]), treadle.Error,
+     "a calibration sample doesn't fit the model: no input \"z\"; the inputs are: x"),
+    (lambda _: treadle.compile(relu(), weights="none.safetensors"), treadle.Error,
+     "weights: can't open none.safetensors: no such file"),
     (lambda _: treadle.compil, AttributeError, "module 'treadle' has no attribute 'compil'; did you mean 'compile'?"),
 ])
 def test_other_calls(model, call, error, text):

@@ -280,6 +280,8 @@ def var(name_hint: str, type_annotation: typing.Any = None, shape: typing.Any = 
     if shape is not None:
         if type_annotation is not None:
             raise ValueError("give either a type or a shape")
+        if isinstance(shape, str):
+            raise TypeError(f"the shape of '{name_hint}' is {shape!r}; expected a tuple such as (1, 3, 224, 224)")
         type_annotation = TensorType(() if shape == () else shape, dtype)
     elif isinstance(type_annotation, str):
         type_annotation = TensorType((), type_annotation)

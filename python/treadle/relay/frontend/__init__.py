@@ -11,18 +11,6 @@ from ...ir import IntImm, IRModule, PrimExpr
 from .pytorch import from_pytorch  # noqa: F401
 
 
-def _model_bytes(model):
-    """(serialised model, folder of its external data)."""
-    if hasattr(model, "SerializeToString"):
-        return model.SerializeToString(), ""
-    if isinstance(model, (bytes, bytearray)):
-        return bytes(model), ""
-    import pathlib
-
-    path = pathlib.Path(model)
-    return path.read_bytes(), str(path.parent)
-
-
 def _with_opset(data, opset):
     import onnx
 
@@ -79,12 +67,15 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
     export_node_renamed_model_path: where the model is written with each node named by its operator and number.
     convert_config has no options; a dict with any is an Error.
     """
+    from ... import _arguments
     from ...error import Error
+    from ...model import serialised
 
     if convert_config:
         raise Error(f"convert_config: unknown option '{next(iter(convert_config))}'; there are none")
+    _arguments.mapping("shape", shape or {}, "{'x': (1, 3, 224, 224)}")
     shapes = {name: list(map(_dimension, dims)) for name, dims in (shape or {}).items()}
-    data, directory = _model_bytes(model)
+    data, directory = serialised(model)
     if opset is not None:
         data = _with_opset(data, opset)
     if export_node_renamed_model_path is not None:

@@ -5,6 +5,7 @@ import inspect
 
 import numpy as np
 
+from ..._arguments import suggest
 from ...error import Error
 from ...ir import Op, RelayExpr, make_attrs
 from ...ir.base import _api
@@ -181,7 +182,8 @@ class OpNamespace:
         if name in functions:
             return functions[name]
         if name.startswith("__") or not _api.HasOp(self._prefix + name):
-            raise AttributeError(f"no operator '{self._prefix}{name}'")
+            known = () if name.startswith("__") else (self._prefix + each for each in dir(self))
+            raise AttributeError(f"no operator '{self._prefix}{name}'" + suggest(self._prefix + name, known))
         return make(self._prefix + name)
 
     def __dir__(self):
