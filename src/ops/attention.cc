@@ -170,7 +170,7 @@ Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(cons
       scores, "max", [](const PrimExpr& e, const te::IterVar& k) { return te::MaxReduce(e, {k}); },
       [](const PrimExpr& a, const PrimExpr& b) { return tir::max(a, b); });
   Tensor exp = te::ComputeStage(
-      shape, [&](const Array<PrimExpr>& i) { return tir::exp(scores(i) - max(ReplaceLast(i, row, {}))); },
+      shape, [&](const Array<PrimExpr>& i) { return ExpUpToOne(scores(i) - max(ReplaceLast(i, row, {}))); },
       "attention_exp", te::StageAttrs(kernel, "exp"));
   Tensor sum = reduce(
       exp, "sum", [](const PrimExpr& e, const te::IterVar& k) { return te::Sum(e, {k}); },

@@ -51,7 +51,7 @@ struct SoftmaxParts {
         rest, [&](const Array<PrimExpr>& i) { return te::MaxReduce(x(With(i, k->var)), {k}); }, "softmax_max",
         tag::kCommReduce);
     exp = Compute(
-        x->shape, [&](const Array<PrimExpr>& i) { return tir::exp(x(i) - max(Without(i))); }, "softmax_exp",
+        x->shape, [&](const Array<PrimExpr>& i) { return ExpUpToOne(x(i) - max(Without(i))); }, "softmax_exp",
         tag::kSoftmaxExp);
     te::IterVar j = te::ReduceAxis(tir::Range(x->shape[axis]), "k");
     sum = Compute(

@@ -111,6 +111,15 @@ PrimExpr SaturatedConst(DataType dtype, double value) {
   return tir::make_const(dtype, static_cast<int64_t>(value));
 }
 
+PrimExpr ExpUpToOne(const PrimExpr& x) {
+  if (x.dtype() != DataType::Float(32)) return tir::exp(x);
+  constexpr double kLeast = -87;
+  auto number = [](double value) { return tir::make_const(DataType::Float(32), value); };
+  // Limits that lowering sees, which needn't care for results that aren't normal numbers then.
+  const PrimExpr normal = tir::exp(tir::max(tir::min(x, number(0)), number(kLeast)));
+  return tir::select(x < number(kLeast), number(0), normal);
+}
+
 PrimExpr Clamp(const PrimExpr& x, const PrimExpr& low, const PrimExpr& high) {
   return tir::max(tir::min(x, high), low);
 }

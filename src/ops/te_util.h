@@ -39,6 +39,11 @@ Array<PrimExpr> AxisVars(const Array<te::IterVar>& axes);
 Tensor Pad(const Tensor& data, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
            const PrimExpr& value, const std::string& name = "pad");
 
+/// exp(x) of x that is at most 0, as in softmax, where results are compared with one of 1. Of float32 those below
+/// 2^-125 are 0: sums with them are the same, and processors of Intel take over a hundred cycles for each product with
+/// a subnormal number.
+PrimExpr ExpUpToOne(const PrimExpr& x);
+
 /// `value` saturated to the range of `dtype`: a bound that a model gives as a number.
 PrimExpr SaturatedConst(DataType dtype, double value);
 /// min(max(x, low), high), integers.

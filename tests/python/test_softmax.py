@@ -44,6 +44,44 @@ def test_rows(length, target):
     np.testing.assert_allclose(y, softmax(x), rtol=2e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3", "c"])
+@pytest.mark.parametrize("length", (31, 49))
+def test_small_weights_are_zero_or_normal(length, target):
+    """Masks of windowed transformers add -100. Products with subnormal weights take a hundred cycles on some processors."""
+    x = rows(length)
+    x[2, :, ::2] -= 100
+    y = treadle.compile(model("Softmax", length), target=target).run(None, {"x": x})[0]
+    np.testing.assert_allclose(y, softmax(x), rtol=2e-6, atol=2e-38)
+    assert np.count_nonzero(y[2]) < y[2].size
+    assert not np.any((y > 0) & (y < np.finfo(np.float32).tiny))
+
+
+def test_exponentials_keep_subnormal_numbers():
+    """Of Exp itself, and of limits outside those of normal numbers."""
+    x = np.linspace(-110, 89, 4000, dtype=np.float32)
+    for low, high in ((-200, 200), (-87, 88), (-95, 60), (-60, 95)):
+        nodes = [helper.make_node("Clip", ["x", "low", "high"], ["c"]), helper.make_node("Exp", ["c"], ["y"])]
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4000])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4000])],
+                                  [helper.make_tensor("low", TensorProto.FLOAT, [], [low]),
+                                   helper.make_tensor("high", TensorProto.FLOAT, [], [high])])
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        y = treadle.compile(proto).run(None, {"x": x})[0]
+        with np.errstate(over="ignore"):
+            expected = np.exp(np.clip(x.astype(np.float64), low, high)).astype(np.float32)
+        np.testing.assert_allclose(y, expected, rtol=3e-7, atol=3e-45)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_that_are_not_numbers(length):
+    x = rows(length)
+    x[1, 0, 3], x[1, 2, :] = np.nan, -np.inf
+    y = treadle.compile(model("Softmax", length)).run(None, {"x": x})[0]
+    with np.errstate(invalid="ignore"):
+        expected = softmax(x)
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(expected))
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 def test_logarithms(length):
     x = np.nan_to_num(rows(length), neginf=-50)

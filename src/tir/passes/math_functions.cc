@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "treadle/ir/prim_ops.h"
@@ -596,6 +597,23 @@ PrimExpr PowByProducts(MathBuilder& m, const PrimExpr& x, const PrimExpr& y) {
   return PrimExpr();
 }
 
+/// The number that all lanes of `e` are; none where it isn't a constant.
+std::optional<double> ConstantOf(const PrimExpr& e) {
+  const auto* broadcast = e.as<BroadcastNode>();
+  const auto* number = (broadcast != nullptr ? broadcast->value : e).as<FloatImmNode>();
+  return number == nullptr ? std::nullopt : std::optional<double>(number->value);
+}
+
+/// Whether `x` is max(min(e, high), low) with limits between which exp(x) of float32 is a normal number.
+bool HasNormalExp(const PrimExpr& x) {
+  constexpr double kLeast = -87, kMost = 88;
+  const auto* least = x.as<MaxNode>();
+  const auto* most = least == nullptr ? nullptr : least->a.as<MinNode>();
+  if (most == nullptr || x.dtype().bits() != 32) return false;
+  const std::optional<double> low = ConstantOf(least->b), high = ConstantOf(most->b);
+  return low && high && *low >= kLeast && *high <= kMost && *low <= *high;
+}
+
 PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
   const PrimExpr& x = a[0];
   const bool wide = x.dtype().bits() == 64;
@@ -636,7 +654,7 @@ PrimExpr ExpandMathFunction(const std::string& name, const std::vector<PrimExpr>
     if (arg.dtype() != args[0].dtype()) return otherwise;
     bound.push_back(m.Bind(arg));
   }
-  PrimExpr result = Expand(m, name, bound);
+  PrimExpr result = name == "exp" && HasNormalExp(args[0]) ? m.ExpNormal(bound[0]) : Expand(m, name, bound);
   return result.defined() ? m.Finish(result) : otherwise;
 }
 
