@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# Compiles an ONNX model when `target` is built:
+# Compiles an ONNX model when `target`, an executable or library, is built:
 #   treadle_add_model(target model.onnx [OUTPUT resnet.so] [OPTIONS --dim batch=1 ..])
 # OUTPUT is in the build folder, the model's name with .so by default; `target` gets its path as the macro
 # TREADLE_MODEL_<NAME> (letters, digits and _ of the output's name, upper case), and links the runtime.
-function(treadle_add_model target model)
-  cmake_parse_arguments(ARG "" "OUTPUT" "OPTIONS" ${ARGN})
+function(treadle_add_model)
+  set(usage "expected treadle_add_model(target model.onnx [OUTPUT model.so] [OPTIONS flags of treadle compile])")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "" "OUTPUT" "OPTIONS")
+  list(LENGTH ARG_UNPARSED_ARGUMENTS given)
+  if(given LESS 2)
+    message(FATAL_ERROR "treadle_add_model: the target or the model is missing; ${usage}")
+  endif()
+  list(POP_FRONT ARG_UNPARSED_ARGUMENTS target model)
   if(ARG_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "treadle_add_model: not expected: ${ARG_UNPARSED_ARGUMENTS}")
+    list(JOIN ARG_UNPARSED_ARGUMENTS " " rest)
+    message(FATAL_ERROR "treadle_add_model: not expected: ${rest}; ${usage}")
   endif()
   if(NOT TARGET ${target})
-    message(FATAL_ERROR "treadle_add_model: there is no target ${target}")
+    message(FATAL_ERROR "treadle_add_model: there is no target ${target}; the first argument is the executable or library "
+      "that uses the model, which add_executable or add_library makes before")
   endif()
   if(NOT TREADLE_PROGRAM)
     message(FATAL_ERROR "treadle_add_model: the program treadle isn't found; set TREADLE_PROGRAM to its path")
   endif()
-  get_filename_component(model ${model} ABSOLUTE)
+  get_filename_component(model "${model}" ABSOLUTE)
   if(NOT EXISTS ${model})
     message(FATAL_ERROR "treadle_add_model: there is no model ${model}")
   endif()
@@ -26,10 +34,15 @@ function(treadle_add_model target model)
     set(ARG_OUTPUT ${name}.so)
   endif()
   get_filename_component(output ${ARG_OUTPUT} ABSOLUTE BASE_DIR ${CMAKE_CURRENT_BINARY_DIR})
-  add_custom_command(OUTPUT ${output} COMMAND ${TREADLE_PROGRAM} compile ${model} -o ${output} --quiet ${ARG_OPTIONS}
-    DEPENDS ${model} COMMENT "Compiling ${model}" VERBATIM)
   string(MAKE_C_IDENTIFIER ${name} identifier)
   string(TOUPPER ${identifier} identifier)
+  if(TARGET ${target}_model_${identifier})
+    message(FATAL_ERROR "treadle_add_model: ${target} has a model ${name} already; OUTPUT gives another name")
+  endif()
+  get_filename_component(folder ${output} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(OUTPUT ${output} COMMAND ${TREADLE_PROGRAM} compile ${model} -o ${output} --quiet ${ARG_OPTIONS}
+    DEPENDS ${model} COMMENT "Compiling ${model}" VERBATIM)
   add_custom_target(${target}_model_${identifier} DEPENDS ${output})
   add_dependencies(${target} ${target}_model_${identifier})
   target_compile_definitions(${target} PRIVATE TREADLE_MODEL_${identifier}="${output}")
