@@ -32,8 +32,9 @@ bare_root() {
   dpkg -L libc6 libstdc++6 libgcc-s1 | grep '\.so' | copy_into "$root"
   cp -rL "$prefix"/lib/python3* "$root$prefix/lib/"
   "$python" -c 'import os, sys; print(os.path.realpath(sys.executable))' | copy_into "$root"
-  find "$root$prefix" -name '*.so*' -o -path '*/bin/python3*' -type f | xargs ldd 2>/dev/null | awk '/=> \//{print $3}' |
-    sort -u | copy_into "$root"
+  # What the interpreter and its modules link; ldd fails for files that aren't dynamic.
+  { find "$root$prefix"/lib/python3* "$root$prefix"/bin/python3* -name '*.so*' -o -path '*/bin/python3*' -type f |
+    { xargs ldd 2>/dev/null || true; }; } | awk '/=> \//{print $3}' | grep -v "^$root" | sort -u | copy_into "$root"
   ln -s "$("$python" -c 'import os, sys; print(os.path.realpath(sys.executable))')" "$root/python3"
   cp "$work/relu.onnx" "$root/"
   if find "$root" -name 'libLLVM*' -o -name 'libfmt*' | grep -q .; then
