@@ -172,6 +172,14 @@ class TailNarrower : public StmtMutator {
 
 }  // namespace
 
+int64_t NarrowedWidth(int64_t rest, int64_t extent) {
+  if (extent <= kNarrow) return extent;
+  for (const int64_t width : kWidths) {
+    if (rest <= width && width + kSpared < extent) return width;
+  }
+  return extent;
+}
+
 PrimFunc NarrowTails(PrimFunc func, const LowerConfig& config) {
   if (config.simple_mode) return func;
   TailNarrower narrower;

@@ -63,6 +63,9 @@ PrimFunc SimplifyFunc(PrimFunc func, const LowerConfig& config);
 PrimFunc LoopPartition(PrimFunc func, const LowerConfig& config);
 /// Unrolled tiles of which a dynamic end leaves few rows get narrower forms, chosen when they run.
 PrimFunc NarrowTails(PrimFunc func, const LowerConfig& config);
+/// The width of the form that NarrowTails has for the last `rest` elements of a row of dynamic length, of tiles of
+/// `extent`.
+int64_t NarrowedWidth(int64_t rest, int64_t extent);
 /// Elements of incomplete register tiles that aren't used repeat the last one that is, instead of being left out.
 PrimFunc RelaxTails(PrimFunc func, const LowerConfig& config);
 /// Vectorised loops become vector expressions; what can't be one stays a serial loop.

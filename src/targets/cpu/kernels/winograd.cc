@@ -13,6 +13,7 @@
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 
@@ -266,31 +267,42 @@ struct TileSizes {
   }
 };
 
-/// The register tile for rows of any number of tiles: the widest, or half of it where that still hides the latency of
-/// multiply-adds, as ends of rows fill narrow tiles better.
-RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
-  constexpr int64_t kSums = 12;  // two pipelines, of some cycles of latency, with some to spare
-  RegisterTile tile = ChooseTile(kSymbolicWidth, s.oc_block, s.oc_blocks, machine);
-  const int64_t registers = std::max<int64_t>(1, s.oc_block / std::max(1, machine.vector_lanes(32)));
-  const int64_t half = (tile.width + 1) / 2;
-  if (half * tile.blocks * registers >= kSums) tile.width = half;
-  return tile;
+/// Cycles of a step of the products of a row of `columns` tiles where sizes that the run decides cut it: whole register
+/// tiles, then one that lowering makes narrower where most of it is beyond the end.
+double DynamicRow(const RegisterTile& tile, int64_t columns, int64_t oc_block, const Machine& machine) {
+  const int64_t rest = columns % tile.width, whole = columns - rest;
+  double row = whole == 0 ? 0 : TileCycles(tile, whole, oc_block, machine);
+  if (rest != 0) {
+    const RegisterTile last{tir::NarrowedWidth(rest, tile.width), tile.blocks};
+    row += TileCycles(last, last.width, oc_block, machine);
+  }
+  return row;
 }
 
-/// Cycles of a step of the products of an image's tiles where rows of them are cut by sizes that the run decides: whole
-/// register tiles, then one that lowering makes narrower where most of it is beyond the end.
-double DynamicProducts(const TileSizes& s, const Machine& machine) {
-  const RegisterTile tile = DynamicTile(s, machine);
-  const int64_t rest = s.columns % tile.width, whole = s.columns - rest;
-  double row = whole == 0 ? 0 : TileCycles(tile, whole, s.oc_block, machine);
-  if (rest != 0) {
-    const RegisterTile last{rest <= 4   ? std::min<int64_t>(4, tile.width)
-                            : rest <= 8 ? std::min<int64_t>(8, tile.width)
-                                        : tile.width,
-                            tile.blocks};
-    row += TileCycles(last, last.width, s.oc_block, machine);
+/// The register tile for rows of any number of tiles: the fastest for those of a usual image and of one that is so wide
+/// that their ends don't matter, which count alike. Narrow tiles have several blocks of channels, as their sums have to
+/// hide the latency of multiply-adds.
+RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
+  constexpr int64_t kMostBlocks = 5;
+  RegisterTile best{1, 1};
+  best.cycles = HUGE_VAL;
+  for (int64_t blocks = 1; blocks <= std::min(kMostBlocks, s.oc_blocks); ++blocks) {
+    if (s.oc_blocks % blocks != 0) continue;
+    for (int64_t width = 1; width <= kMaxTileWidth; ++width) {
+      RegisterTile tile{width, blocks};
+      if (!FitsRegisters(tile, s.oc_block, machine)) break;
+      const double usual = DynamicRow(tile, s.columns, s.oc_block, machine) / static_cast<double>(s.columns);
+      const double wide = TileCycles(tile, kSymbolicWidth, s.oc_block, machine) / kSymbolicWidth;
+      tile.cycles = usual + wide;
+      if (tile.cycles < best.cycles) best = tile;
+    }
   }
-  return row * static_cast<double>(s.rows);
+  return best;
+}
+
+/// Cycles of a step of the products of an image's tiles.
+double DynamicProducts(const TileSizes& s, const Machine& machine) {
+  return DynamicRow(DynamicTile(s, machine), s.columns, s.oc_block, machine) * static_cast<double>(s.rows);
 }
 
 /// Cycles on one thread: of the products, and of what passes from beyond the L2 cache.
@@ -405,14 +417,15 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
   }
 }
 
-/// Strips of an image of any size: two register tiles of columns, and as many rows as the L2 cache holds, but some, and
+/// Strips of an image of any size: some register tiles of columns, and as many rows as the L2 cache holds, but some, and
 /// more where weights exceed it, as each strip reads all of them. Threads divide strips where weights are small, steps
 /// inside of them where they are large: those are images of few tiles.
 void AddDynamicStrips(const TileSizes& s, int64_t side, const Machine& machine, std::vector<Plan>* plans) {
-  constexpr int64_t kMostRows = 8;
+  constexpr int64_t kMostRows = 8, kLeastColumns = 14;
   const RegisterTile tile = DynamicTile(s, machine);
   const bool small = s.weight_bytes() <= static_cast<double>(machine.l2_bytes);
-  const int64_t columns = 2 * tile.width, row_bytes = 4 * s.points * s.ic * columns, least = small ? 4 : kMostRows;
+  const int64_t columns = tile.width * std::max<int64_t>(2, (kLeastColumns + tile.width - 1) / tile.width);
+  const int64_t row_bytes = 4 * s.points * s.ic * columns, least = small ? 4 : kMostRows;
   plans->push_back(Make<Plan, WinogradPlanNode>([&](auto& plan) {
     plan.side = side;
     plan.rows = std::clamp(machine.l2_bytes / 2 / row_bytes, least, kMostRows);
