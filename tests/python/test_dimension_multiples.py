@@ -7,6 +7,8 @@ import subprocess
 import numpy as np
 import onnx.parser
 import pytest
+from onnx import TensorProto, helper, numpy_helper
+
 import treadle
 from treadle import te
 
@@ -75,3 +77,32 @@ def test_arguments_that_are_no_multiple_are_refused():
             function(treadle.nd.array(x[:15]), treadle.nd.array(x[:15]))
         with pytest.raises(treadle.error.Error, match=r"arg1.shape\[0\] is expected to equal"):
             function(treadle.nd.array(x), treadle.nd.array(x[:8]))
+
+
+def test_results_of_two_convolutions_of_one_image_have_one_size(tmp_path):
+    """(h + 2 - 3) / 2 + 1 and (h - 1) / 2 + 1, of images that convolutions made: what follows the second adds the first, in
+    tiles of registers, without asking whether one of them has to be broadcast."""
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    nodes, weights, image, channels = [], [], "x", 3
+    for stage in range(3):
+        for name, size, pad in (("wide", 3, 1), ("point", 1, 0)):
+            weight = rng.standard_normal((48, channels, size, size)) / np.sqrt(channels * size * size)
+            weights.append(numpy_helper.from_array(weight.astype(np.float32), f"w_{name}{stage}"))
+            nodes.append(helper.make_node("Conv", [image, f"w_{name}{stage}"], [f"{name}{stage}"], strides=[2, 2], pads=[pad] * 4,
+                                          kernel_shape=[size, size]))
+        nodes += [helper.make_node("Add", [f"point{stage}", f"wide{stage}"], [f"sum{stage}"]),
+                  helper.make_node("Relu", [f"sum{stage}"], [f"y{stage}"])]
+        image, channels = f"y{stage}", 48
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])],
+                              [onnx.ValueInfoProto(name=image)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--dump", "tir", "--dump-dir", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    assert "unscheduled" not in (tmp_path / "tir.tir").read_text()
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.load(tmp_path / "m.so")
+    for shape in ((1, 3, 64, 64), (2, 3, 57, 83), (1, 3, 8, 3), (1, 3, 1, 1)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        np.testing.assert_allclose(compiled.run(None, {"x": x})[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)

@@ -236,11 +236,23 @@ Attrs OwnAttrs(const Attrs& attrs) {
   return attrs;
 }
 
+/// A dimension of the caller that is what follows from others: an expression of a kernel's variables.
+struct DerivedDim {
+  PrimExpr value, expression;
+  Array<tir::Var> variables;
+  std::vector<PrimExpr> values;  ///< of the variables
+};
+
 class KernelMaker {
  public:
+  /// `derived`: dimensions that have no variables of their own.
   KernelMaker(const relay::Function& func, const Array<Type>& arg_types, const ArgumentElement& element,
-              arith::Analyzer* analyzer)
-      : func_(func), arg_types_(arg_types), element_(element), analyzer_(analyzer) {}
+              arith::Analyzer* analyzer, std::vector<DerivedDim> derived)
+      : func_(func), arg_types_(arg_types), element_(element), analyzer_(analyzer), derived_(std::move(derived)) {}
+
+  /// Dimensions with variables of their own that operands have where others have expressions which are the same in the
+  /// caller's terms: results of two convolutions of one image, say, of which one is a parameter.
+  std::vector<DerivedDim> found;
 
   SymbolicKernel Run() {
     TREADLE_ICHECK(func_->params.size() == arg_types_.size()) << "call of a kernel with another number of arguments";
@@ -279,6 +291,12 @@ class KernelMaker {
     result_.has_multiples = result_.has_multiples || is_multiple;
     for (size_t i = 0; i < result_.values.size(); ++i) {
       if (arith::ExprDeepEqual(result_.values[i], value)) return tir::mul(result_.variables[i], multiple);
+    }
+    for (const DerivedDim& dim_of : derived_) {
+      if (!arith::ExprDeepEqual(dim_of.value, value)) continue;
+      std::vector<PrimExpr> terms;
+      for (const PrimExpr& of : dim_of.values) terms.push_back(Canonical(of));
+      return tir::mul(SubstituteDims(dim_of.expression, dim_of.variables, terms), multiple);
     }
     result_.variables.push_back(CanonicalVar(result_.variables.size()));
     result_.values.push_back(value);
@@ -324,6 +342,7 @@ class KernelMaker {
     Array<Type> types;
     for (const Expr& arg : args) types.push_back(arg->checked_type());
     Op op = Downcast<Op>(call->op);
+    if (BroadcastsByPosition(op)) FindDerived(types);
     std::vector<SizeEquality> equalities;
     const Attrs attrs = OwnAttrs(call->attrs);
     Type type = InferSymbolic(op, types, attrs, call->span, &equalities);
@@ -336,6 +355,36 @@ class KernelMaker {
     relay::Call copy(call->op, args, attrs, call->type_args, call->span);
     SetType(copy, type);
     return copy;
+  }
+
+  void FindDerived(const Array<Type>& types) {
+    std::vector<TensorType> tensors;
+    for (const Type& type : types) FlattenTensorTypes(type, &tensors);
+    for (size_t k = 1; k < tensors.size(); ++k) {
+      const Array<PrimExpr>&a = tensors[0]->shape, &b = tensors[k]->shape;
+      for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) FindDerived(a[a.size() - i], b[b.size() - i]);
+    }
+  }
+
+  void FindDerived(const PrimExpr& x, const PrimExpr& y) {
+    const bool is_variable = x.as<tir::VarNode>() != nullptr;
+    const auto* variable = (is_variable ? x : y).as<tir::VarNode>();
+    const PrimExpr& expression = is_variable ? y : x;
+    if (variable == nullptr || expression.as<tir::VarNode>() != nullptr || AsConstInt(expression) != nullptr) return;
+    if (!analyzer_->CanProveEqual(ToCaller(x), ToCaller(y))) return;
+    // Of variables that come before it, so that none is explained by itself.
+    DerivedDim dim{{}, expression, {}, {}};
+    bool before = true, at_end = false;
+    for (size_t i = 0; i < result_.variables.size(); ++i) {
+      const tir::Var& own = result_.variables[i];
+      if (own.get() == variable) dim.value = result_.values[i];
+      at_end = at_end || own.get() == variable;
+      if (!arith::UsesVar(expression, [&](const tir::VarNode* var) { return var == own.get(); })) continue;
+      before = before && !at_end;
+      dim.variables.push_back(own);
+      dim.values.push_back(result_.values[i]);
+    }
+    if (before && dim.value.defined()) found.push_back(std::move(dim));
   }
 
   PrimExpr ToCaller(const PrimExpr& dim) const { return SubstituteDims(dim, result_.variables, result_.values); }
@@ -388,6 +437,7 @@ class KernelMaker {
   const Array<Type>& arg_types_;
   const ArgumentElement& element_;
   arith::Analyzer* analyzer_;
+  const std::vector<DerivedDim> derived_;
   SymbolicKernel result_;
   size_t num_tensors_ = 0;
   std::unordered_map<const Object*, size_t> first_tensor_;
@@ -443,7 +493,10 @@ PrimExpr SubstituteDims(const PrimExpr& expr, const Array<tir::Var>& variables, 
 
 SymbolicKernel MakeSymbolicKernel(const relay::Function& func, const Array<Type>& arg_types,
                                   const ArgumentElement& element, arith::Analyzer* analyzer) {
-  return KernelMaker(func, arg_types, element, analyzer).Run();
+  KernelMaker maker(func, arg_types, element, analyzer, {});
+  SymbolicKernel kernel = maker.Run();
+  if (maker.found.empty()) return kernel;
+  return KernelMaker(func, arg_types, element, analyzer, std::move(maker.found)).Run();
 }
 
 }  // namespace treadle::driver
