@@ -417,9 +417,9 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
   }
 }
 
-/// Strips of an image of any size: some register tiles of columns, and as many rows as the L2 cache holds, but some, and
-/// more where weights exceed it, as each strip reads all of them. Threads divide strips where weights are small, steps
-/// inside of them where they are large: those are images of few tiles.
+/// Strips of an image of any size: some register tiles of columns, and as many rows as the L2 cache holds, but some,
+/// and more where weights exceed it, as each strip reads all of them. Threads divide strips where weights are small,
+/// steps inside of them where they are large: those are images of few tiles.
 void AddDynamicStrips(const TileSizes& s, int64_t side, const Machine& machine, std::vector<Plan>* plans) {
   constexpr int64_t kMostRows = 8, kLeastColumns = 14;
   const RegisterTile tile = DynamicTile(s, machine);
