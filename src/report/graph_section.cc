@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls and what flows between them: of the graph executor's graph, of a run of a program; the graph's memory over
-// time.
+// Calls and what flows between them: of the graph executor's graph, of a run of a program.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +8,20 @@
 #include <sstream>
 #include <utility>
 
+#include "report/graph_entries.h"
 #include "report/sections.h"
 
 namespace treadle::report {
+
+std::string ShapeOf(const Json& graph, size_t entry) {
+  std::string text = graph["attrs"]["dltype"][1][entry].get<std::string>();
+  return text + " " + graph["attrs"]["shape"][1][entry].dump();
+}
+
+Json ParseGraph(const ModelRun& run) {
+  return run.model.graph_json().empty() ? Json() : Json::parse(run.model.graph_json());
+}
+
 namespace {
 
 /// "conv2d, add, relu" of "treadle_default_fused_nn_conv2d_add_nn_relu_3".
@@ -29,21 +39,6 @@ std::vector<std::string> Split(const std::string& text) {
     if (begin != std::string::npos) parts.push_back(part.substr(begin));
   }
   return parts;
-}
-
-std::string ShapeOf(const Json& graph, size_t entry) {
-  std::string text = graph["attrs"]["dltype"][1][entry].get<std::string>();
-  return text + " " + graph["attrs"]["shape"][1][entry].dump();
-}
-
-double BytesOf(const Json& graph, size_t entry) {
-  double bytes = DataType::FromString(graph["attrs"]["dltype"][1][entry].get<std::string>()).bits() / 8.0;
-  for (const Json& dim : graph["attrs"]["shape"][1][entry]) bytes *= dim.get<double>();
-  return bytes;
-}
-
-Json ParseGraph(const ModelRun& run) {
-  return run.model.graph_json().empty() ? Json() : Json::parse(run.model.graph_json());
 }
 
 /// A call: of the graph, or several of one place of a program, which `op` is the sum of. `op` may be null.
@@ -200,70 +195,6 @@ Json GraphSection(const ModelRun& run, const std::vector<Operation>& operations)
     if (drawn[from]) edges.push_back({std::to_string(from), id});
   }
   return Section("", std::move(nodes), std::move(edges));
-}
-
-Json MemorySection(const ModelRun& run) {
-  const Json graph = ParseGraph(run);
-  if (graph.is_null() || !graph["attrs"].contains("storage_offset")) return nullptr;
-  const Json& offsets = graph["attrs"]["storage_offset"][1];
-  // Calls are numbered in order; a tensor lives from the call that writes it to the last that reads it.
-  std::vector<size_t> call_of(graph["nodes"].size());
-  size_t calls = 0;
-  std::map<size_t, size_t> last_use;
-  for (size_t i = 0; i < graph["nodes"].size(); ++i) {
-    if (graph["nodes"][i]["op"] != "null") call_of[i] = ++calls;
-    for (const Json& input : graph["nodes"][i]["inputs"]) {
-      last_use[graph["node_row_ptr"][input[0].get<size_t>()].get<size_t>() + input[1].get<size_t>()] = calls;
-    }
-  }
-  for (const Json& head : graph["heads"]) {
-    last_use[graph["node_row_ptr"][head[0].get<size_t>()].get<size_t>() + head[1].get<size_t>()] = calls;
-  }
-  Json rows = Json::array();
-  for (size_t i = 0; i < graph["nodes"].size(); ++i) {
-    const Json& node = graph["nodes"][i];
-    const auto begin = graph["node_row_ptr"][i].get<size_t>(), end = graph["node_row_ptr"][i + 1].get<size_t>();
-    for (size_t entry = begin; entry < end; ++entry) {
-      if (offsets[entry].get<int64_t>() < 0) continue;
-      const double offset = offsets[entry].get<double>() / 1024, kib = BytesOf(graph, entry) / 1024;
-      const std::string origin = node.contains("attrs") ? node["attrs"].value("origin", "") : "";
-      rows.push_back({{"tensor", origin.empty() ? node["name"].get<std::string>() : origin},
-                      {"from", call_of[i]},
-                      {"to", std::max(last_use[entry], call_of[i]) + 1},
-                      {"low", offset},
-                      {"high", offset + kib},
-                      {"KiB", kib},
-                      {"shape", ShapeOf(graph, entry)}});
-    }
-  }
-  if (rows.empty()) return nullptr;
-  auto field = [](const char* name, const char* type, const char* title) {
-    return Json{{"field", name}, {"type", type}, {"title", title}};
-  };
-  Json color = field("KiB", "quantitative", "KiB");
-  color["scale"] = {{"scheme", "tealblues"}};
-  const runtime::MemoryReport memory = run.model.Memory();
-  return {{"kind", "chart"},
-          {"title", "Memory over time"},
-          {"note",
-           fmt::format("Intermediate results share one block of {}; a box is a tensor, from the call that writes it "
-                       "to the last that reads it. Beside it: {} of weights, which contexts share, and {} of inputs.",
-                       BytesText(graph["attrs"]["arena_bytes"][1].get<double>()),
-                       BytesText(static_cast<double>(memory.params)), BytesText(static_cast<double>(memory.inputs)))},
-          {"spec",
-           {{"data", {{"values", rows}}},
-            {"height", 300},
-            {"mark", {{"type", "rect"}, {"stroke", "#555"}, {"strokeWidth", 0.5}}},
-            {"encoding",
-             {{"x", field("from", "quantitative", "call")},
-              {"x2", {{"field", "to"}}},
-              {"y", field("low", "quantitative", "KiB of the block")},
-              {"y2", {{"field", "high"}}},
-              {"color", color},
-              {"tooltip",
-               {field("tensor", "nominal", "result of"), field("shape", "nominal", "shape"),
-                field("KiB", "quantitative", "KiB"), field("from", "quantitative", "first call"),
-                field("to", "quantitative", "until call")}}}}}}};
 }
 
 }  // namespace treadle::report

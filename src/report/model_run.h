@@ -59,6 +59,9 @@ struct Operation {
   std::string label() const;
 };
 
+/// Bytes of the tensors of "float32 (1, 3), int8 (3,) -> float32 (1,)": what a call reads and writes at least.
+double BytesOf(const std::string& shapes);
+
 /// The calls of a run, joined with what `choices` says. Peaks that aren't known leave `attainable` 0.
 std::vector<Operation> Operations(const ModelRun& run, const Peaks& peaks);
 

@@ -8,9 +8,7 @@
 #include "treadle/runtime/data_type.h"
 
 namespace treadle::report {
-namespace {
 
-/// Bytes of the tensors of "float32 (1, 3), int8 (3,) -> float32 (1,)": what a call reads and writes at least.
 double BytesOf(const std::string& shapes) {
   double total = 0;
   size_t at = 0;
@@ -35,6 +33,8 @@ double BytesOf(const std::string& shapes) {
   }
   return total;
 }
+
+namespace {
 
 struct Choice {
   std::string chosen, candidates;

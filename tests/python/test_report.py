@@ -116,6 +116,11 @@ def test_open_sizes_have_the_graph_and_the_rates_of_known_ones(model, tmp_path):
     edges = titled_edges(graph)
     assert ("x", "first_conv + 1") in edges and any(edge[1] == "y" for edge in edges)
     assert any(a == "first_conv + 1" and b.startswith("second_conv") for a, b in edges)
+    (memory,) = [s for s in data_of(tmp_path / "open.html")["sections"] if s["title"] == "Memory over time"]
+    boxes = {box["tensor"].split(",")[0]: box for box in memory["spec"]["data"]["values"]}
+    # Eight channels of 20 x 20 floats, in blocks of so many as the machine's vectors hold; read by the next convolution.
+    assert boxes["first_conv"]["KiB"] in (12.5, 25.0)
+    assert boxes["first_conv"]["from"] < boxes["second_conv"]["from"] < boxes["first_conv"]["to"]
     rows = json.loads(run("profile", tmp_path / "open.so", "-i", "random", *sizes, "--json").stdout)["rows"]
     macs = {row["nodes"].split(",")[0]: row["gflops"] * row["ms"] * 1e6 / 2 for row in rows}
     assert macs["first_conv"] == pytest.approx(20 * 20 * 8 * 3 * 9)
@@ -123,7 +128,27 @@ def test_open_sizes_have_the_graph_and_the_rates_of_known_ones(model, tmp_path):
     assert macs["product"] == pytest.approx(80)
 
 
-def test_steps_of_a_loop_are_one_box():
+def check_memory_of_a_run(compiled, values, times, path):
+    """Each call's results from it to the last call that reads them, side by side; the note has the most at once."""
+    compiled.report(path, values, repeat=1)
+    (memory,) = [s for s in data_of(path)["sections"] if s["title"] == "Memory over time"]
+    boxes = memory["spec"]["data"]["values"]
+    kept = {}
+    for call, time in enumerate(times):
+        for source in time.sources:
+            kept[source] = call
+        if time.outputs:
+            kept[call] = len(times) - 1
+    assert [(box["from"], box["to"]) for box in boxes] == [(i + 1, kept.get(i, i) + 2) for i in range(len(times))]
+    assert {box["KiB"] for box in boxes if "float32 (1, 8)" in box["shape"]} == {32 / 1024}
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            assert a["from"] >= b["to"] or b["from"] >= a["to"] or a["low"] >= b["high"] or b["low"] >= a["high"], (a, b)
+    most = max(sum(box["KiB"] for box in boxes if box["from"] <= call < box["to"]) for call in range(len(times) + 2))
+    assert f"At most {most:.1f} KiB at once" in memory["note"], memory["note"]
+
+
+def test_steps_of_a_loop_are_one_box(tmp_path):
     value = helper.make_tensor_value_info
     body = helper.make_graph(
         [helper.make_node("MatMul", ["state", "w"], ["m"], "step"), helper.make_node("Tanh", ["m"], ["next"], "squash"),
@@ -140,6 +165,7 @@ def test_steps_of_a_loop_are_one_box():
     compiled = treadle.compile(loop)
     values = {"steps": np.array(6, "int64"), "start": np.ones((1, 8), "float32")}
     times = compiled.profile(values)
+    check_memory_of_a_run(compiled, values, times, tmp_path / "loop.html")
     steps = [i for i, time in enumerate(times) if "step" in time.nodes]
     assert len(steps) == 6 and len({times[i].site for i in steps}) == 1
     assert all(times[i].macs_known and times[i].macs == 64 for i in steps)
