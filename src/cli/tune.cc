@@ -128,6 +128,10 @@ struct RecordsVerb {
       std::cout << result.dump(1) << "\n";
     } else {
       Print(summary);
+      if (action == "best" && summary.rows.empty()) {
+        std::cerr
+            << "note: no record is in use: default plans are at least as fast, or records are of other machines\n";
+      }
     }
     const bool bad = action == "check" && !summary.faults.empty();
     return bad ? static_cast<int>(ExitCode::kFormat) : 0;

@@ -87,6 +87,12 @@ def test_short_flags_take_an_equals_sign(folder):
     assert (folder / "e.so").exists() and (folder / "e.npz").exists() and not (folder / "=e.so").exists()
 
 
+def test_records_without_a_better_plan_say_so(folder):
+    (folder / "none.jsonl").write_text("")
+    assert shell(folder, "$T records best none.jsonl") == (0, "note: no record is in use: default plans are at least as fast, or "
+                                                          "records are of other machines\n")
+
+
 def test_no_environment_at_all(folder):
     assert shell(folder, "env -i $T compile m.onnx -o none.so && env -i $T run none.so -i random")[0] == 0
 

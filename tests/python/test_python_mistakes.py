@@ -16,6 +16,13 @@ def relu(shape=("batch", 4), dtype=TensorProto.FLOAT):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def product():
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], name="head")], "g", values[:1], values[1:],
+                              [onnx.numpy_helper.from_array(np.eye(4, dtype="float32"), "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 BY_NAME = "; to fix only some dimensions and leave the others open, give those by name: dims={'batch': 1}"
 
 
@@ -210,6 +217,8 @@ def test_errors_survive_pickling(value):
      "quantize() has no argument 'calib'; did you mean 'calibration_data'?"),
     (lambda _: treadle.quantize(relu(), calibration_data=[{"z": [[1] * 4]}]), treadle.Error,
      "a calibration sample doesn't fit the model: no input \"z\"; the inputs are: x"),
+    (lambda _: treadle.quantize(product(), mode="dynamic", keep_float="hed"), treadle.Error,
+     "keep_float: no layer's name or kind is 'hed'; did you mean 'head'?"),
     (lambda _: treadle.compile(relu(), weights="none.safetensors"), treadle.Error,
      "weights: can't open none.safetensors: no such file"),
     (lambda _: treadle.compil, AttributeError, "module 'treadle' has no attribute 'compil'; did you mean 'compile'?"),

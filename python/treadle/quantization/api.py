@@ -10,7 +10,7 @@ import numpy as np
 from .. import _arguments, _outputs
 from ..error import Error
 from .calibrate import collect
-from .graph import Graph, compile_model, matches, save
+from .graph import Graph, compile_model, matches, onnx_package, save
 from .layers import find_layers
 from .products import dynamic, weight_only
 from .ranges import sqnr
@@ -60,12 +60,23 @@ def _check(name, value, allowed):
         raise Error(f"{name} is {value!r}; expected {' or '.join(map(str, allowed))}")
 
 
+def _check_patterns(patterns, nodes):
+    """Each of keep_float's names is that of a layer, or a kind of operator, which need not be there."""
+    onnx = onnx_package()
+    for pattern in patterns:
+        if onnx.defs.has(pattern) or any(matches(node, [pattern]) for node in nodes):
+            continue
+        names = sorted({node.name for node in nodes} | {node.op_type for node in nodes})
+        raise Error(f"keep_float: no layer's name or kind is '{pattern}'" + _arguments.suggest(pattern, names))
+
+
 def _rewrite(model, options, samples, keep_float, smooth, use_awq, extra):
     """One quantised model: (ModelProto, report, outputs of the float model)."""
     graph = Graph(model)
     layers = find_layers(graph)
     if options.mode != "static":
         layers = [layer for layer in layers if layer.is_product]
+    _check_patterns(keep_float, [layer.node for layer in layers])
     kept = [{"name": l.name, "op": l.node.op_type, "macs": l.macs,
              "why": "asked for" if matches(l.node, keep_float) else "lost most"}
             for l in layers if matches(l.node, keep_float) or l.name in extra]
