@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import time as clock
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from . import tuning
 from ._fleet_page import Page
@@ -45,7 +47,8 @@ class Coordinator:
     the number of workers changes the time and nothing else. A batch that is lost is given again, `retries` times; then
     its plans are errors: one of them may be what ends workers."""
 
-    def __init__(self, tasks, seed=0, batch=8, round_size=32, max_rounds=8, retries=2, tried=None, seeds=None, now=lambda: 0,
+    def __init__(self, tasks, seed=0, batch=8, round_size=32, max_rounds=8, retries=2, tried=None, seeds=None,
+                 now=lambda: 0,
                  make_search=tuning.Search):
         self.batch_size, self.max_rounds, self.retries, self.now = batch, max_rounds, retries, now
         self.sessions = [_Session(task, make_search(task, seed=seed, batch=round_size, seeds=(seeds or {}).get(i, ()),
@@ -65,7 +68,7 @@ class Coordinator:
             self.waiting.append(Batch(self._next_id, index, incumbent, plans))
             self._next_id += 1
 
-    def next_batch(self):
+    def next_batch(self) -> "Batch | None":
         """A batch to measure now; None: all are running or done."""
         if not self.waiting:
             return None
@@ -74,16 +77,16 @@ class Coordinator:
         return batch
 
     @property
-    def finished(self):
+    def finished(self) -> bool:
         return not self.waiting and not self.running
 
-    def failed(self, batch_id, why):
+    def failed(self, batch_id: int, why: object) -> None:
         """A batch that ends with an error each time: its plans are errors with that text."""
         batch = self.running[batch_id]
         self.done(batch_id, [{"plan": plan, "state": "error", "err": why, "ratio": 1.0, "lo": 1.0, "hi": 1.0, "pairs": 0,
                               "us": 0.0} for plan in batch.plans])
 
-    def lost(self, batch_id, begun=True):
+    def lost(self, batch_id: int, begun: bool = True) -> None:
         """The worker that had it is gone; `begun`: with the batch under way, not in line."""
         batch = self.running.pop(batch_id, None)
         if batch is None:
@@ -99,7 +102,7 @@ class Coordinator:
         self.measured_again += 1
         self.waiting.appendleft(batch)
 
-    def done(self, batch_id, results):
+    def done(self, batch_id: int, results: Any) -> None:
         """What became of a batch; a second answer is ignored."""
         batch = self.running.pop(batch_id, None)
         if batch is None:
@@ -117,12 +120,12 @@ class Coordinator:
             self.lines.append(tuning.record_line(session.task, t=int(self.now()), **fields))
         self._advance(batch.task)
 
-    def take_lines(self):
+    def take_lines(self) -> list[str]:
         """Records since the last call, in the order in which rounds ended."""
         lines, self.lines = self.lines, []
         return lines
 
-    def winners(self):
+    def winners(self) -> Any:
         """(task, plan) of those that are faster than their default."""
         return [(s.task, s.search.incumbent) for s in self.sessions if s.search.ratio < 1]
 
@@ -133,10 +136,10 @@ class Slot:
     def __init__(self, threads=0, jobs=0):
         self.threads, self.jobs = threads, jobs or os.cpu_count() or 1
 
-    def measure(self, task, incumbent, plans):
+    def measure(self, task: str, incumbent: str, plans: Iterable[str]) -> list[dict[str, Any]]:
         return tuning.measure_batch(task, incumbent, plans, self.threads, self.jobs)
 
-    def confirm(self, task, plan):
+    def confirm(self, task: str, plan: str) -> dict[str, Any]:
         return tuning.confirm(task, plan, self.threads)
 
 
@@ -193,8 +196,10 @@ def _run(ray, coordinator, actors, until, report, output, page=None):
     return pending
 
 
-def tune(model, output, time="10m", target="llvm -mcpu=native", ray="auto", slots=None, threads=0, seed=0, batch=8,
-         max_rounds=8, runtime_env=None, progress=None, page=None):
+def tune(model: Any, output: "str | os.PathLike[str]", time: float | str = "10m", target: str = "llvm -mcpu=native",
+         ray: Any = "auto", slots: int | None = None, threads: int = 0, seed: int = 0, batch: int = 8,
+         max_rounds: int = 8, runtime_env: dict[str, Any] | None = None, progress: Callable[[str], object] | None = None,
+         page: "str | os.PathLike[str] | None" = None) -> Any:
     """Tunes a model on the slots of a cluster, and appends to `output`. `ray`: "local" starts Ray here, "auto" takes the
     cluster that this machine belongs to, else an address. Nodes say how many slots they have by the resource
     treadle_slot (`ray start --resources='{"treadle_slot": 1}'`); `slots` are that many actors. All devices must be of one
@@ -241,7 +246,7 @@ def tune(model, output, time="10m", target="llvm -mcpu=native", ray="auto", slot
             module.shutdown()
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> Any:
     """`python -m treadle.fleet model.onnx -o records.jsonl`."""
     import argparse
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface that the official ONNX test suite drives: treadle.onnx_backend.TreadleBackend."""
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
@@ -47,7 +49,7 @@ class TreadleRep(BackendRep):
             yield {name: array for name, array in candidates.items() if name != self._names[0]}
             yield candidates
 
-    def run(self, inputs, **kwargs):
+    def run(self, inputs: Any, **kwargs: Any) -> Any:
         if not isinstance(inputs, dict):
             inputs = dict(zip(self._names, inputs))
         if () in self._compiled:
@@ -73,21 +75,21 @@ class TreadleBackend(Backend):
     """Compiles models and runs them on the CPU."""
 
     @classmethod
-    def is_compatible(cls, model, device="CPU", **kwargs):
+    def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
         return cls.supports_device(device)
 
     @classmethod
-    def prepare(cls, model, device="CPU", **kwargs):
+    def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> "TreadleRep":
         super().prepare(model, device, **kwargs)
         specialise = kwargs.pop("specialise", False)
         return TreadleRep(model, kwargs, specialise)
 
     @classmethod
-    def run_model(cls, model, inputs, device="CPU", **kwargs):
+    def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **kwargs: Any) -> Any:
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
-    def run_node(cls, node, inputs, device="CPU", outputs_info=None, **kwargs):
+    def run_node(cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Any = None, **kwargs: Any) -> Any:
         super().run_node(node, inputs, device, outputs_info, **kwargs)
         arrays = [value if isinstance(value, nd.NDArray) else np.asarray(value) for value in inputs]
         values = [onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
@@ -103,7 +105,7 @@ class TreadleBackend(Backend):
         return cls.run_model(model, dict(zip(node.input, arrays)), device)
 
     @classmethod
-    def supports_device(cls, device):
+    def supports_device(cls, device: str) -> bool:
         return device.split(":")[0] == "CPU"
 
 

@@ -43,7 +43,7 @@ class Report:
     def __str__(self):
         return self.data["text"]
 
-    def save(self, path):
+    def save(self, path: "str | os.PathLike[str]") -> None:
         """Writes a page that needs nothing beside itself; with the ending .json the data."""
         json_wanted = os.fspath(path).endswith(".json")
         data = {key: value for key, value in self.data.items() if key not in ("text", "html")}
@@ -55,7 +55,8 @@ class Report:
 def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float | str = "10m",
          target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", shapes: Mapping[str, Iterable[int]] | None = None,
          dims: Mapping[str, int] | None = None, threads: int = 0, jobs: int = 0, seed: int = 0, resume: bool = True,
-         dry_run: bool = False, graph: bool = True, trials: int = 0, opt_level: int = 3, pass_config: Mapping[str, Any] | None = None,
+         dry_run: bool = False, graph: bool = True, trials: int = 0, opt_level: int = 3,
+         pass_config: Mapping[str, Any] | None = None,
          progress: Callable[[str], object] | None = None) -> Report:
     """Measures plans of the kernels of an ONNX model (path, bytes or onnx.ModelProto) for `time`, and appends to the
     file of records `output` what it finds. Returns a Report.
@@ -91,52 +92,52 @@ class Search:
         self._module = _api.Search(task, json.dumps({"seed": seed, "batch": batch}), list(seeds), list(tried))
         self._functions = {name: self._module[name] for name in ("propose", "tell", "state")}
 
-    def propose(self):
+    def propose(self) -> list[str]:
         return [str(plan) for plan in self._functions["propose"]()]
 
-    def tell(self, outcomes):
+    def tell(self, outcomes: Iterable[tuple[bool, bool, float]]) -> None:
         self._functions["tell"](json.dumps([list(outcome) for outcome in outcomes]))
 
     @property
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return json.loads(str(self._functions["state"]()))
 
     @property
-    def incumbent(self):
+    def incumbent(self) -> str:
         return self.state["incumbent"]
 
     @property
-    def ratio(self):
+    def ratio(self) -> float:
         return self.state["ratio"]
 
 
-def tasks(path, target="llvm -mcpu=native"):
+def tasks(path: "str | os.PathLike[str]", target: str | Target = "llvm -mcpu=native") -> list[str]:
     """The tasks of an ONNX file, as JSON texts that other processes take."""
     return [str(task) for task in _api.Tasks(os.fspath(path), str(target))]
 
 
-def measure_batch(task, incumbent, plans, threads=0, jobs=1):
+def measure_batch(task: str, incumbent: str, plans: Iterable[str], threads: int = 0, jobs: int = 1) -> list[dict[str, Any]]:
     """Builds plans of a task and races each against the incumbent; a dict for each."""
     lines = _api.MeasureBatch(task, incumbent, list(plans), json.dumps({"threads": threads, "jobs": jobs}))
     return [json.loads(str(line)) for line in lines]
 
 
-def confirm(task, plan, threads=0):
+def confirm(task: str, plan: str, threads: int = 0) -> dict[str, Any]:
     """Races a plan against the default one in fresh processes; a dict."""
     return json.loads(str(_api.ConfirmPlan(task, plan, json.dumps({"threads": threads}))))
 
 
-def record_line(task, **fields):
+def record_line(task: str, **fields: Any) -> str:
     """The line of a record: plan, state, ratio, lo, hi, pairs, procs, threads, us, err, t."""
     return str(_api.RecordLine(task, json.dumps(fields)))
 
 
-def append_records(path, lines):
+def append_records(path: "str | os.PathLike[str]", lines: Iterable[str]) -> None:
     """Appends whole lines to a file of records, under a lock."""
     _api.Append(os.fspath(path), "".join(lines))
 
 
-def read_records(path):
+def read_records(path: "str | os.PathLike[str]") -> dict[str, Any]:
     """What a file of records has: {"lines", "faults", "records"}."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return json.loads(str(_api.ReadRecords(file.read())))

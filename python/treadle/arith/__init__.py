@@ -113,7 +113,7 @@ class Analyzer:
         finally:
             self._ranges = saved
 
-    def int_set(self, expr: Scalar, dom_map: Mapping[Var, IntSet]) -> IntSet:
+    def int_set(self, expr: Scalar, dom_map: Mapping[Var, IntervalSet]) -> IntervalSet:
         """The interval of an expression, given those of variables."""
         return interval_of(self._known(expr), dict(dom_map.items()))
 

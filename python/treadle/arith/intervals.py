@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intervals of integers, and what conditions say of a variable."""
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from .._ffi import Api
 from ..error import UnsupportedOpError
 from ..ir import IntImm
@@ -13,22 +16,22 @@ _tir = Api("tir")
 class IntSet:
     """A set of integers."""
 
-    def is_nothing(self):
+    def is_nothing(self) -> bool:
         """Whether it is known to be empty."""
         return False
 
-    def is_everything(self):
+    def is_everything(self) -> bool:
         """Whether nothing is known of it."""
         return False
 
     @staticmethod
-    def vector(vec):
+    def vector(vec: Any) -> "IntervalSet":
         """The set of the elements of a Ramp."""
         lanes = int(vec.lanes) if hasattr(vec, "lanes") else 1
         return IntervalSet(vec.base, vec.base + vec.stride * (lanes - 1))
 
     @staticmethod
-    def single_point(point):
+    def single_point(point: Any) -> "IntervalSet":
         return IntervalSet(point, point)
 
 
@@ -39,11 +42,11 @@ class IntervalSet(IntSet):
         self.min_value = None if min_value is None else _simple(as_expr(min_value))
         self.max_value = None if max_value is None else _simple(as_expr(max_value))
 
-    def is_nothing(self):
+    def is_nothing(self) -> bool:
         low, high = self.min_value, self.max_value
         return isinstance(low, IntImm) and isinstance(high, IntImm) and int(low) > int(high)
 
-    def is_everything(self):
+    def is_everything(self) -> bool:
         return self.min_value is None and self.max_value is None
 
     def __repr__(self):
@@ -63,7 +66,7 @@ def _coefficients(expr, variables):
     return [int(term) for term in terms[:-1]], terms[-1]
 
 
-def interval_of(expr, sets):
+def interval_of(expr: Any, sets: Mapping[Any, IntervalSet]) -> IntervalSet:
     """The interval of an expression whose variables lie in `sets`, a dict from variables to IntervalSet. Expressions
     that aren't linear in them have no bounds."""
     variables = list(sets)
@@ -113,7 +116,7 @@ def _bound(var, difference, is_equality):
     return (lower, lower) if is_equality else (lower, None)
 
 
-def conditions_on(var, condition):
+def conditions_on(var: Any, condition: Any) -> tuple[list[Any], list[Any]]:
     """(lower bounds, upper bounds) of a variable that a condition states."""
     lowers, uppers = [], []
     for difference, is_equality in _comparisons(condition):
@@ -123,7 +126,8 @@ def conditions_on(var, condition):
     return lowers, uppers
 
 
-def deduce_bound(var, cond, hint_map=None, relax_map=None):
+def deduce_bound(var: Any, cond: Any, hint_map: Any = None,
+                 relax_map: Mapping[Any, IntervalSet] | None = None) -> IntervalSet:
     """The interval of a variable for which a comparison holds whatever values the variables of relax_map have (a dict
     to IntervalSet)."""
     del hint_map
@@ -143,7 +147,7 @@ def deduce_bound(var, cond, hint_map=None, relax_map=None):
     return IntervalSet(low, high)
 
 
-def detect_clip_bound(expr, var_list):
+def detect_clip_bound(expr: Any, var_list: Iterable[Any]) -> list[Any]:
     """[least, greatest] value of each variable that a conjunction of comparisons allows; None where it doesn't say."""
     result = []
     for var in var_list:

@@ -4,6 +4,8 @@ import concurrent.futures
 import enum
 import multiprocessing
 import queue
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 
 class StatusKind(enum.IntEnum):
@@ -53,10 +55,10 @@ class PopenWorker:
         self._process.start()
         other.close()
 
-    def is_alive(self):
+    def is_alive(self) -> bool:
         return self._process is not None and self._process.is_alive()
 
-    def kill(self):
+    def kill(self) -> None:
         """Ends the process; the next call starts another."""
         if self._process is not None:
             self._pipe.close()
@@ -64,11 +66,12 @@ class PopenWorker:
             self._process.join()
         self._process = None
 
-    def join(self, timeout=None):
+    def join(self, timeout: float | None = None) -> None:
         if self._process is not None:
             self._process.join(timeout)
 
-    def send(self, fn, args=(), kwargs=None, timeout=None):
+    def send(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
+             timeout: float | None = None) -> None:
         """Begins a call; `timeout` in seconds holds for recv."""
         if not self.is_alive():
             self.kill()
@@ -76,7 +79,7 @@ class PopenWorker:
         self._timeout = timeout
         self._pipe.send((fn, args, kwargs or {}))
 
-    def recv(self):
+    def recv(self) -> Any:
         """The result of the call. Raises what it raised, TimeoutError, or ChildProcessError where the process died."""
         if self._process is None:
             raise RuntimeError("recv: no call was sent")
@@ -116,11 +119,11 @@ class PopenPoolExecutor:
         finally:
             self._idle.put(worker)
 
-    def submit(self, fn, *args, **kwargs):
+    def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "concurrent.futures.Future[Any]":
         """A future of the call's result."""
         return self._threads.submit(self._call, fn, args, kwargs)
 
-    def map_with_error_catching(self, fn, iterator):
+    def map_with_error_catching(self, fn: Callable[[Any], Any], iterator: Iterable[Any]) -> Any:
         """MapResults of the calls with each value, in order."""
         for future in [self.submit(fn, value) for value in iterator]:
             try:

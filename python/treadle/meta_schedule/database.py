@@ -4,6 +4,8 @@ that is null is the schedule that functions without one get. Torn lines and thos
 import hashlib
 import json
 import os
+from collections.abc import Iterable
+from typing import Any
 
 from .._refused import refused
 from ..error import Error
@@ -12,7 +14,7 @@ VERSION = 1
 FILE = "database_tuning_record.json"
 
 
-def workload_of(function):
+def workload_of(function: object) -> str:
     """What names a function: its text."""
     return hashlib.sha256(str(function).encode()).hexdigest()[:32]
 
@@ -32,7 +34,7 @@ class Database:
     def __len__(self):
         return len(self.records)
 
-    def commit(self, function, target, decision, seconds, error=""):
+    def commit(self, function: object, target: object, decision: Any, seconds: Iterable[float], error: str = "") -> None:
         """Adds a measurement."""
         record = {"workload": workload_of(function), "target": str(target), "decision": decision,
                   "run_secs": list(seconds), "error": error, "v": VERSION}
@@ -42,12 +44,12 @@ class Database:
 
             tuning.append_records(self.path, [json.dumps(record) + "\n"])
 
-    def of(self, function, target):
+    def of(self, function: object, target: object) -> list[dict[str, Any]]:
         """All of a function on a target."""
         key = workload_of(function)
         return [r for r in self.records if r["workload"] == key and r["target"] == str(target)]
 
-    def best(self, function, target):
+    def best(self, function: object, target: object) -> dict[str, Any] | None:
         """The fastest measurement of a decision that no line calls an error; None without any."""
         records = self.of(function, target)
         refused = [r["decision"] for r in records if r["error"]]
@@ -55,7 +57,7 @@ class Database:
         return min(found, key=mean_of, default=None)
 
 
-def mean_of(record):
+def mean_of(record: dict[str, Any]) -> float:
     """Seconds of a run."""
     return sum(record["run_secs"]) / len(record["run_secs"])
 
@@ -84,7 +86,7 @@ class UnionDatabase(Database):
         self.records = [record for database in databases for record in database.records]
 
 
-def create(kind="json", *args, **kwargs):
+def create(kind: str = "json", *args: Any, **kwargs: Any) -> Database:
     """A database of a kind: "json", "memory" or "union"."""
     kinds = {"json": JSONDatabase, "memory": MemoryDatabase, "union": UnionDatabase}
     if kind not in kinds:

@@ -11,6 +11,8 @@ the example type myfloat (examples/myfloat) come along and are loaded when they 
 import ctypes
 import pathlib
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from .._dtype import DataType
 from .._ffi import Api, register_func
@@ -22,33 +24,34 @@ _registered: list[str] = []
 _CUSTOM = re.compile(r"custom\[(\w+)\]")
 
 
-def register(type_name, type_code):
+def register(type_name: str, type_code: int) -> None:
     """Makes "custom[type_name]bits" an element type. Its code is of the user's choice, from 129 to 255."""
     _api._datatype_register(type_name, type_code)
     _registered.append(type_name)
 
 
-def occurs_in(program):
+def occurs_in(program: Any) -> bool:
     """Whether types that were registered from Python occur in a function or module."""
     return bool(_registered) and "custom[" in program.astext(False)
 
 
-def get_type_name(type_code):
+def get_type_name(type_code: int) -> str:
     """The name of a registered type."""
     return _api._datatype_get_type_name(type_code)
 
 
-def get_type_code(type_name):
+def get_type_code(type_name: str) -> int:
     """The code of a registered type."""
     return _api._datatype_get_type_code(type_name)
 
 
-def get_type_registered(type_code):
+def get_type_registered(type_code: int) -> bool:
     """Whether a type with this code is registered."""
     return bool(_api._datatype_get_type_registered(type_code))
 
 
-def register_op(lower_func, op_name, target, src_type_name, dest_type_name=None, intrinsic_name=None):
+def register_op(lower_func: Callable[[Any], Any], op_name: str, target: str, src_type_name: str,
+                dest_type_name: str | None = None, intrinsic_name: str | None = None) -> None:
     """lower_func(node) stands for a kind of node on a type when code is made for `target` (a kind, such as "llvm").
 
     op_name: "Add", "Max", "LT", "FloatImm", ...; "Cast" (from src_type_name to dest_type_name, one of which may be
@@ -66,12 +69,12 @@ def register_op(lower_func, op_name, target, src_type_name, dest_type_name=None,
     register_func(f"tvm.datatype.lower.{target}.{what}.{src_type_name}", lower_func, override=True)
 
 
-def register_min_func(func, type_name):
+def register_min_func(func: Callable[[int], Any], type_name: str) -> None:
     """func(bits) gives an expression of the type: its least finite value, which maxima and pooling begin with."""
     register_func(f"tvm.datatype.min.{type_name}", func, override=True)
 
 
-def create_min_lower_func(extern_func_map, type_name):
+def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) -> Callable[[int], Any]:
     """For register_min_func: calls the function in C that the map names for a width."""
 
     def lower(num_bits):
@@ -100,7 +103,7 @@ def _load_example(function):
         ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
 
 
-def create_lower_func(extern_func_map):
+def create_lower_func(extern_func_map: Mapping[Any, str]) -> Callable[[Any], Any]:
     """For register_op: calls a function in C with the operands. The map gives its name by width in bits; of casts by
     (width of the source, width of the result)."""
 
@@ -121,11 +124,11 @@ def create_lower_func(extern_func_map):
     return lower
 
 
-def lower_ite(ite_op):
+def lower_ite(ite_op: Any) -> Any:
     """For register_op: a choice between two values stays one, of integers."""
     return call_intrin(_stored(ite_op.dtype), "tir.if_then_else", *ite_op.args)
 
 
-def lower_call_pure_extern(op):
+def lower_call_pure_extern(op: Any) -> Any:
     """For register_op: a call of a function in C stays one, of integers."""
     return call_intrin(_stored(op.dtype), "tir.call_pure_extern", *op.args)

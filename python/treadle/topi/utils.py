@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes and axes of tensors as Python values."""
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from ..arith import simplify
 from ..ir import IntImm
 
@@ -8,7 +11,7 @@ def _constant(expr):
     return expr if isinstance(expr, (int, IntImm)) else simplify(expr)
 
 
-def get_const_int(expr):
+def get_const_int(expr: Any) -> int:
     """The value of a constant expression."""
     value = _constant(expr)
     if not isinstance(value, (int, IntImm)):
@@ -16,18 +19,18 @@ def get_const_int(expr):
     return int(value)
 
 
-def get_const_float(expr):
+def get_const_float(expr: Any) -> float:
     """The value of a constant expression, as a float."""
     return float(expr)
 
 
-def get_const_tuple(in_tuple):
+def get_const_tuple(in_tuple: Iterable[Any]) -> tuple[Any, ...]:
     """The integers of a shape; what isn't constant stays an expression."""
     values = map(_constant, in_tuple)
     return tuple(int(v) if isinstance(v, (int, IntImm)) else v for v in values)
 
 
-def prod(x):
+def prod(x: Iterable[Any]) -> Any:
     """The product of the items, 1 of none."""
     result = 1
     for item in x:
@@ -35,18 +38,18 @@ def prod(x):
     return result
 
 
-def equal_const_int(expr, value):
+def equal_const_int(expr: Any, value: int) -> bool:
     """Whether the expression is that constant."""
     expr = _constant(expr)
     return isinstance(expr, (int, IntImm)) and int(expr) == value
 
 
-def simplify_shape(shape):
+def simplify_shape(shape: Iterable[Any]) -> tuple[Any, ...]:
     """A shape with simplified dimensions."""
     return tuple(simplify(d) for d in shape)
 
 
-def traverse_inline(s, final_op, callback):
+def traverse_inline(s: Any, final_op: Any, callback: Callable[[Any], object]) -> None:
     """Calls `callback` with each operation before `final_op`, and inlines those that only rearrange elements."""
     visited = set()
 
