@@ -122,3 +122,14 @@ def test_mistakes_are_found_where_they_are(tmp_path_factory):
     lines = (ROOT / "tests/typing/wrong.py").read_text().splitlines()
     expected = [(str(i + 1), line.rpartition("# error: ")[2]) for i, line in enumerate(lines) if "# error: " in line]
     assert sorted(set(found)) == sorted(expected), result.stdout
+
+
+def test_operators_take_what_may_be_left_out(monkeypatch):
+    """As their stubs say: attributes that are None where they aren't given."""
+    monkeypatch.syspath_prepend(ROOT / "tools/docs")
+    import op_stubs
+    from treadle import relay
+
+    assert "def dense(data: ExprLike, weight: ExprLike, units: int | None = None," in op_stubs.stub("nn")
+    a, w = relay.var("a", shape=(2, 3)), relay.var("w", shape=(4, 3))
+    assert relay.testing.run_infer_type(relay.nn.dense(a, w)).checked_type.concrete_shape == (2, 4)

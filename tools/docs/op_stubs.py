@@ -75,7 +75,12 @@ def parameters_of(signature, operands, defaults=None):
     for parameter in signature.parameters.values():
         name = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "") + parameter.name
         text = f"{name}: {annotation_of(parameter, operands, defaults)}"
-        yield text if parameter.default is parameter.empty else f"{text} = {shown(parameter.default)}"
+        if parameter.default is not parameter.empty:
+            text += f" = {shown(parameter.default)}"
+        elif (defaults is not None and parameter.name in OF_NONE and parameter.name not in operands
+              and getattr(defaults, parameter.name, 0) is None):
+            text += " = None"  # not required: TVM's nn.dense(data, weight)
+        yield text
 
 
 def result_of(name):

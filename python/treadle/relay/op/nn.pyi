@@ -155,11 +155,11 @@ def contrib_lrn_NCHWc(data: ExprLike, size: int = 5, axis: int = 1, bias: float 
         beta: float = ...) -> Expr:
     """nn.lrn over the channels of data in layout NCHW[x]c."""
 
-def contrib_pack_pairs(weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void', transpose_a: bool = False,
-        transpose_b: bool = False) -> Expr:
+def contrib_pack_pairs(weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
+        transpose_a: bool = False, transpose_b: bool = False) -> Expr:
     """The right operand of a matrix product of bfloat16, packed in words along k."""
 
-def contrib_pack_tile_pairs(weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void',
+def contrib_pack_tile_pairs(weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
         transpose_a: bool = False, transpose_b: bool = False) -> Expr:
     """The right operand of a matrix product of bfloat16, packed in words along k."""
 
@@ -167,8 +167,8 @@ def contrib_packed_attention(query: ExprLike, key: ExprLike, value: ExprLike, ma
         zero_masked_rows: bool = False) -> Expr:
     """Attention with packed keys (.., n / 16, s, 16) and values (.., d / 16, n, 16)."""
 
-def contrib_packed_dense_pairs(data: ExprLike, weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void'
-        ) -> Expr:
+def contrib_packed_dense_pairs(data: ExprLike, weight: ExprLike, units: int | None = None,
+        out_dtype: DTypeLike = 'void') -> Expr:
     """Matrix product of bfloat16 with a packed right operand, in float32."""
 
 def contrib_packed_gru(x: ExprLike, weight: ExprLike, bias: ExprLike, h: ExprLike, reverse: bool = False, rows: int = 1,
@@ -189,7 +189,7 @@ def contrib_tile_conv2d_pairs(data: ExprLike, weight: ExprLike, strides: Sizes =
         ) -> Expr:
     """Convolution of channel-blocked bfloat16 by products of tiles."""
 
-def contrib_tile_dense_pairs(data: ExprLike, weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void'
+def contrib_tile_dense_pairs(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void'
         ) -> Expr:
     """Matrix product of bfloat16 with a packed right operand, in float32."""
 
@@ -252,7 +252,7 @@ def deformable_conv2d(data: ExprLike, offset: ExprLike, weight: ExprLike, stride
         kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: str = '') -> Expr:
     """A convolution that reads at places that `offset`, (N, deformable_groups * kernel * 2, OH, OW), moves."""
 
-def dense(data: ExprLike, weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void') -> Expr:
+def dense(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void') -> Expr:
     """data times the transposed weight."""
 
 def depth_to_space(data: ExprLike, block_size: int = 1, layout: str = 'NCHW', mode: str = 'DCR') -> Expr:
@@ -325,7 +325,7 @@ def lrn(data: ExprLike, size: int = 5, axis: int = 1, bias: float = ..., alpha: 
 def lstm(x: ExprLike, weight: ExprLike, h: ExprLike, c: ExprLike, reverse: bool = False) -> Expr:
     """A long short-term memory layer, gates in the order i, o, f, c."""
 
-def matmul(tensor_a: ExprLike, tensor_b: ExprLike, units: int | None, out_dtype: DTypeLike = 'void',
+def matmul(tensor_a: ExprLike, tensor_b: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
         transpose_a: bool = False, transpose_b: bool = False) -> Expr:
     """Matrix product."""
 
@@ -359,10 +359,10 @@ def nll_loss(predictions: ExprLike, targets: ExprLike, weights: ExprLike, reduct
         ignore_index: int = -100) -> Expr:
     """Negative log likelihood of the target classes."""
 
-def packed_dense(data: ExprLike, weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void') -> Expr:
+def packed_dense(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void') -> Expr:
     """Matrix product with a packed right operand."""
 
-def packing_matmul(data: ExprLike, weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void',
+def packing_matmul(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
         transpose_a: bool = False, transpose_b: bool = False) -> Expr:
     """Matrix product that packs its right operand as it goes."""
 

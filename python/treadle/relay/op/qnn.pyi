@@ -49,15 +49,16 @@ def contrib_depthwise_conv2d_NCHWc(data: ExprLike, weight: ExprLike, pad_value: 
 def contrib_lookup(data: ExprLike, table: ExprLike) -> Expr:
     """The table's entry for each byte, in the order of their bits."""
 
-def contrib_pack_tiles(weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void', transpose_a: bool = False,
-        transpose_b: bool = False) -> Expr:
+def contrib_pack_tiles(weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
+        transpose_a: bool = False, transpose_b: bool = False) -> Expr:
     """The right operand of a matrix product of bytes, packed in words along k."""
 
-def contrib_pack_words(weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void', transpose_a: bool = False,
-        transpose_b: bool = False) -> Expr:
+def contrib_pack_words(weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
+        transpose_a: bool = False, transpose_b: bool = False) -> Expr:
     """The right operand of a matrix product of bytes or int16, packed in words along k."""
 
-def contrib_packed_dense(data: ExprLike, weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void') -> Expr:
+def contrib_packed_dense(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void'
+        ) -> Expr:
     """Matrix product of bytes or int16 with a packed right operand, in int32."""
 
 def contrib_round_clamp(data: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
@@ -72,7 +73,8 @@ def contrib_tile_conv2d(data: ExprLike, weight: ExprLike, pad_value: ExprLike, s
         out_dtype: DTypeLike = 'void') -> Expr:
     """Convolution of channel-blocked bytes by products of tiles."""
 
-def contrib_tile_dense(data: ExprLike, weight: ExprLike, units: int | None, out_dtype: DTypeLike = 'void') -> Expr:
+def contrib_tile_dense(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void'
+        ) -> Expr:
     """Matrix product of bytes with a packed right operand, in int32."""
 
 def conv2d(data: ExprLike, weight: ExprLike, input_zero_point: ExprLike, kernel_zero_point: ExprLike,
@@ -91,14 +93,15 @@ def conv2d_transpose(data: ExprLike, weight: ExprLike, input_zero_point: ExprLik
     kernel_scale."""
 
 def dense(data: ExprLike, weight: ExprLike, input_zero_point: ExprLike, kernel_zero_point: ExprLike,
-        input_scale: ExprLike, kernel_scale: ExprLike, units: int | None, out_dtype: DTypeLike = 'void') -> Expr:
+        input_scale: ExprLike, kernel_scale: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void'
+        ) -> Expr:
     """Quantised data times the transposed weight, in int32."""
 
 def dequantize(data: ExprLike, input_scale: ExprLike, input_zero_point: ExprLike, axis: int = -1) -> Expr:
     """Real numbers for integers: (data - zero_point) * scale."""
 
 def matmul(data: ExprLike, weight: ExprLike, input_zero_point: ExprLike, kernel_zero_point: ExprLike,
-        input_scale: ExprLike, kernel_scale: ExprLike, units: int | None, out_dtype: DTypeLike = 'void',
+        input_scale: ExprLike, kernel_scale: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
         transpose_a: bool = False, transpose_b: bool = False) -> Expr:
     """Quantised matrix product, in int32."""
 
