@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generator of a DCGAN (Radford et al. 2015)."""
+from collections.abc import Sequence
+from typing import Any
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import nn, reshape, tanh
 from ..analysis import free_vars
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from . import layers
 from .init import create_workload
 
 
-def deconv2d(data, ishape, oshape, kshape, layout, name, stride=(2, 2)):
+def deconv2d(data: Expr, ishape: Sequence[int], oshape: Sequence[int], kshape: Sequence[int], layout: str, name: str,
+             stride: Any = (2, 2)) -> Expr:
     """A transposed convolution from (channels, height, width) `ishape` to `oshape`."""
     if layout == "NHWC":
         kernel_layout, out_height, out_width = "HWOI", oshape[0], oshape[1]
@@ -28,7 +34,7 @@ def deconv2d(data, ishape, oshape, kshape, layout, name, stride=(2, 2)):
                                    name=name)
 
 
-def deconv2d_bn_relu(data, prefix, **kwargs):
+def deconv2d_bn_relu(data: Expr, prefix: str, **kwargs: Any) -> Expr:
     """deconv2d, batch norm, rectifier."""
     epsilon = 1e-5 + 1e-12
     net = deconv2d(data, name=f"{prefix}_deconv", **kwargs)
@@ -36,7 +42,8 @@ def deconv2d_bn_relu(data, prefix, **kwargs):
     return nn.relu(layers.batch_norm_infer(net, epsilon=epsilon, scale=False, axis=axis, name=f"{prefix}_batch_norm"))
 
 
-def get_net(batch_size, random_len=100, oshape=(3, 64, 64), ngf=128, code=None, layout="NCHW", dtype="float32"):
+def get_net(batch_size: int, random_len: int = 100, oshape: Sequence[int] = (3, 64, 64), ngf: int = 128, code: Any = None,
+            layout: str = "NCHW", dtype: str = "float32") -> Function:
     """From `random_len` numbers per picture to pictures of 64 by 64."""
     data = var("data", shape=(batch_size, random_len), dtype=dtype)
     first = nn.relu(layers.dense_add_bias(data, units=4 * 4 * ngf * 8, name="dense"))
@@ -54,6 +61,7 @@ def get_net(batch_size, random_len=100, oshape=(3, 64, 64), ngf=128, code=None, 
     return Function(free_vars(net), net)
 
 
-def get_workload(batch_size, oshape=(3, 64, 64), ngf=128, random_len=100, layout="NCHW", dtype="float32"):
+def get_workload(batch_size: int, oshape: Sequence[int] = (3, 64, 64), ngf: int = 128, random_len: int = 100,
+                 layout: str = "NCHW", dtype: str = "float32") -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(batch_size, random_len, oshape, ngf, None, layout, dtype))

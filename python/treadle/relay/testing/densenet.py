@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """DenseNet (Huang et al. 2016)."""
+from collections.abc import Sequence
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import concatenate, nn
 from ..analysis import free_vars
 from ..expr import Function, var
@@ -34,7 +38,8 @@ _SPECS = {121: (64, 32, [6, 12, 24, 16]), 161: (96, 48, [6, 12, 36, 24]), 169: (
           201: (64, 32, [6, 12, 48, 32])}
 
 
-def get_net(densenet_size=121, classes=1000, batch_size=4, image_shape=(3, 224, 224), dtype="float32", bn_size=4):
+def get_net(densenet_size: int = 121, classes: int = 1000, batch_size: int = 4, image_shape: Sequence[int] = (3, 224, 224),
+            dtype: str = "float32", bn_size: int = 4) -> Function:
     """The network of 121, 161, 169 or 201 layers."""
     if densenet_size not in _SPECS:
         raise ValueError(f"there is no DenseNet of {densenet_size} layers; there are: {list(_SPECS)}")
@@ -55,6 +60,7 @@ def get_net(densenet_size=121, classes=1000, batch_size=4, image_shape=(3, 224, 
     return Function(free_vars(net), net)
 
 
-def get_workload(densenet_size=121, classes=1000, batch_size=4, image_shape=(3, 224, 224), dtype="float32"):
+def get_workload(densenet_size: int = 121, classes: int = 1000, batch_size: int = 4,
+                 image_shape: Sequence[int] = (3, 224, 224), dtype: str = "float32") -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(densenet_size, classes, batch_size, image_shape, dtype))

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A deep Q network (Mnih et al. 2015)."""
+from collections.abc import Sequence
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import nn
 from ..analysis import free_vars
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from . import layers
 from .init import create_workload
 
 
-def get_net(batch_size, num_actions=18, image_shape=(4, 84, 84), dtype="float32", layout="NCHW"):
+def get_net(batch_size: int, num_actions: int = 18, image_shape: Sequence[int] = (4, 84, 84), dtype: str = "float32",
+            layout: str = "NCHW") -> Function:
     """Three convolutions and two layers of units; a value per action."""
-    x = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    x: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     axis, kernel_layout = layout.index("C"), layers.conv_kernel_layout(layout)
     for i, (channels, kernel, stride) in enumerate(((32, 8, 4), (64, 4, 2), (64, 3, 1)), 1):
         x = layers.conv2d(x, kernel_size=(kernel, kernel), strides=(stride, stride), padding=(0, 0), channels=channels,
@@ -20,6 +25,7 @@ def get_net(batch_size, num_actions=18, image_shape=(4, 84, 84), dtype="float32"
     return Function(free_vars(net), net)
 
 
-def get_workload(batch_size, num_actions=18, image_shape=(4, 84, 84), dtype="float32", layout="NCHW"):
+def get_workload(batch_size: int, num_actions: int = 18, image_shape: Sequence[int] = (4, 84, 84), dtype: str = "float32",
+                 layout: str = "NCHW") -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(batch_size, num_actions, image_shape, dtype, layout))

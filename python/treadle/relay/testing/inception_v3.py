@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inception v3 (Szegedy et al. 2015)."""
+from collections.abc import Sequence
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import concatenate, nn
 from ..analysis import free_vars
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from . import layers
 from .init import create_workload
 
@@ -74,9 +78,9 @@ def _inception7e(data, c1x1, reduce, c3, reduce_double, c3_double, c3_out, pool,
     return concatenate((one, single_a, single_b, double_a, double_b, pooled), axis=1)
 
 
-def get_net(batch_size, num_classes, image_shape, dtype):
+def get_net(batch_size: int, num_classes: int, image_shape: Sequence[int], dtype: str) -> Function:
     """The network for pictures of 299 by 299."""
-    x = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    x: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     x = _conv(x, 32, "conv", (3, 3), (2, 2))
     x = _conv(x, 32, "conv_1", (3, 3))
     x = _conv(x, 64, "conv_2", (3, 3), pad=(1, 1))
@@ -97,6 +101,7 @@ def get_net(batch_size, num_classes, image_shape, dtype):
     return Function(free_vars(net), net)
 
 
-def get_workload(batch_size=1, num_classes=1000, image_shape=(3, 299, 299), dtype="float32"):
+def get_workload(batch_size: int = 1, num_classes: int = 1000, image_shape: Sequence[int] = (3, 299, 299),
+                 dtype: str = "float32") -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

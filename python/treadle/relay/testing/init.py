@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks with values for their parameters."""
+from typing import Any
 import numpy as np
 
+from ..._nd import NDArray
 from ... import nd
 from ...ir import IRModule
 
@@ -72,7 +74,7 @@ class Constant(Initializer):
         arr[:] = self.value
 
 
-def create_workload(net, initializer=None, seed=0):
+def create_workload(net: Any, initializer: Any = None, seed: int = 0) -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params): the function as main, and values for all its parameters but `data`."""
     from .. import transform
 

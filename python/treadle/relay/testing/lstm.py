@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A long short-term memory network, unrolled."""
+from ..._nd import NDArray
 from .. import sigmoid, split, tanh, zeros
 from ..analysis import free_vars
-from ..expr import Call, Function, Tuple, TupleGetItem, var
+from ..expr import Call, Expr, Function, Tuple, TupleGetItem, var
 from ..scope_builder import ScopeBuilder
-from ...ir import TensorType, TupleType
+from ...ir import IRModule, TensorType, TupleType
 from . import layers
 from .init import create_workload
 
 
-def lstm_cell(num_hidden, batch_size=1, dtype="float32", name=""):
+def lstm_cell(num_hidden: int, batch_size: int = 1, dtype: str = "float32", name: str = "") -> Expr:
     """A function (input, (hidden, cell), input weight, input bias, hidden weight, hidden bias) -> (output, (hidden,
     cell)). Gates in the order input, forget, new, output."""
     builder = ScopeBuilder()
@@ -39,7 +40,7 @@ def lstm_cell(num_hidden, batch_size=1, dtype="float32", name=""):
                     TupleType([state, TupleType([state, state])]))
 
 
-def get_net(iterations, num_hidden, batch_size=1, dtype="float32"):
+def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> Function:
     """`iterations` steps of one cell on the same input `data`, from a state of zeros; the last output."""
     state = TensorType((batch_size, num_hidden), dtype)
     builder = ScopeBuilder()
@@ -60,6 +61,7 @@ def get_net(iterations, num_hidden, batch_size=1, dtype="float32"):
     return Function(free_vars(net), net)
 
 
-def get_workload(iterations, num_hidden, batch_size=1, dtype="float32"):
+def get_workload(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> tuple[IRModule,
+                 dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(iterations, num_hidden, batch_size, dtype))

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A perceptron of three layers."""
+from collections.abc import Sequence
 import numpy as np
 
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import nn
 from ..analysis import free_vars
 from ..expr import Function, var
 from .init import create_workload
 
 
-def get_net(batch_size, num_classes=10, image_shape=(1, 28, 28), dtype="float32"):
+def get_net(batch_size: int, num_classes: int = 10, image_shape: Sequence[int] = (1, 28, 28),
+            dtype: str = "float32") -> Function:
     """Layers of 128, 64 and `num_classes` units on flattened pictures, rectified; softmax."""
     data = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     fc = nn.batch_flatten(data)
@@ -24,6 +28,7 @@ def get_net(batch_size, num_classes=10, image_shape=(1, 28, 28), dtype="float32"
     return Function(free_vars(net), net)
 
 
-def get_workload(batch_size=1, num_classes=10, image_shape=(1, 28, 28), dtype="float32"):
+def get_workload(batch_size: int = 1, num_classes: int = 10, image_shape: Sequence[int] = (1, 28, 28),
+                 dtype: str = "float32") -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(batch_size, num_classes, image_shape, dtype))

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """MobileNet of depthwise separable convolutions (Howard et al. 2017)."""
+from collections.abc import Sequence
+from typing import Any
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import nn
 from ..analysis import free_vars
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from . import layers
 from .init import create_workload
 
 
-def conv_block(data, name, channels, kernel_size=(3, 3), strides=(1, 1), padding=(1, 1), epsilon=1e-5, layout="NCHW"):
+def conv_block(data: Expr, name: str, channels: int, kernel_size: Any = (3, 3), strides: Any = (1, 1),
+               padding: Any = (1, 1), epsilon: float = 1e-5, layout: str = "NCHW") -> Expr:
     """Convolution, batch norm, rectifier."""
     conv = layers.conv2d(data, channels=channels, kernel_size=kernel_size, strides=strides, padding=padding,
                          data_layout=layout, kernel_layout=layers.conv_kernel_layout(layout), name=f"{name}_conv")
@@ -15,8 +21,9 @@ def conv_block(data, name, channels, kernel_size=(3, 3), strides=(1, 1), padding
     return nn.relu(bn)
 
 
-def separable_conv_block(data, name, depthwise_channels, pointwise_channels, kernel_size=(3, 3), downsample=False,
-                         padding=(1, 1), epsilon=1e-5, layout="NCHW", dtype="float32"):
+def separable_conv_block(data: Expr, name: str, depthwise_channels: int, pointwise_channels: int, kernel_size: Any = (3, 3),
+                         downsample: bool = False,
+                         padding: Any = (1, 1), epsilon: float = 1e-5, layout: str = "NCHW", dtype: str = "float32") -> Expr:
     """A depthwise convolution and one of 1x1, each with batch norm and rectifier."""
     axis = layout.index("C")
     stride = 2 if downsample else 1
@@ -38,8 +45,9 @@ _BLOCKS = [(64, False), (128, True), (128, False), (256, True), (256, False), (5
            (512, False), (512, False), (512, False), (1024, True), (1024, False)]
 
 
-def mobile_net(num_classes=1000, data_shape=(1, 3, 224, 224), dtype="float32", alpha=1.0, is_shallow=False,
-               layout="NCHW"):
+def mobile_net(num_classes: int = 1000, data_shape: Sequence[int] = (1, 3, 224, 224), dtype: str = "float32",
+               alpha: float = 1.0, is_shallow: bool = False,
+               layout: str = "NCHW") -> Function:
     """The network with all widths multiplied by `alpha`; a shallow one leaves out five equal blocks."""
     data = var("data", shape=data_shape, dtype=dtype)
     width = int(32 * alpha)
@@ -56,6 +64,7 @@ def mobile_net(num_classes=1000, data_shape=(1, 3, 224, 224), dtype="float32", a
     return Function(free_vars(net), net)
 
 
-def get_workload(batch_size=1, num_classes=1000, image_shape=(3, 224, 224), dtype="float32", layout="NCHW"):
+def get_workload(batch_size: int = 1, num_classes: int = 1000, image_shape: Sequence[int] = (3, 224, 224),
+                 dtype: str = "float32", layout: str = "NCHW") -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of mobile_net."""
     return create_workload(mobile_net(num_classes, (batch_size, *image_shape), dtype, layout=layout))

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Residual networks with activation before convolution (He et al. 2016, "Identity Mappings in Deep Residual Networks").
 """
+from collections.abc import Sequence
+from typing import Any
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import nn
 from ..analysis import free_vars
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from . import layers
 from .init import create_workload
 
@@ -26,8 +31,9 @@ class _Builder:
         return layers.batch_norm_infer(data, epsilon=2e-5, axis=self.axis, name=name, **kwargs)
 
 
-def residual_unit(data, num_filter, stride, dim_match, name, bottle_neck=True, data_layout="NCHW",
-                  kernel_layout="OIHW"):
+def residual_unit(data: Expr, num_filter: int, stride: Any, dim_match: bool, name: str, bottle_neck: bool = True,
+                  data_layout: str = "NCHW",
+                  kernel_layout: str = "OIHW") -> Expr:
     """Two convolutions, or three with a bottleneck, beside an identity (or a 1x1 convolution where sizes change)."""
     build = _Builder(data_layout)
     act1 = nn.relu(build.bn(data, f"{name}_bn1"))
@@ -43,7 +49,8 @@ def residual_unit(data, num_filter, stride, dim_match, name, bottle_neck=True, d
     return last + shortcut
 
 
-def resnet(units, num_stages, filter_list, num_classes, data_shape, bottle_neck=True, layout="NCHW", dtype="float32"):
+def resnet(units: Any, num_stages: int, filter_list: Sequence[int], num_classes: int, data_shape: Sequence[int],
+           bottle_neck: bool = True, layout: str = "NCHW", dtype: str = "float32") -> Function:
     """The network of `num_stages` stages of `units` residual units with the widths of `filter_list`."""
     build = _Builder(layout)
     data = var("data", shape=data_shape, dtype=dtype)
@@ -68,7 +75,8 @@ _UNITS = {18: [2, 2, 2, 2], 34: [3, 4, 6, 3], 50: [3, 4, 6, 3], 101: [3, 4, 23, 
           200: [3, 24, 36, 3], 269: [3, 30, 48, 8]}
 
 
-def get_net(batch_size, num_classes, num_layers=50, image_shape=(3, 224, 224), layout="NCHW", dtype="float32", **_):
+def get_net(batch_size: int, num_classes: int, num_layers: int = 50, image_shape: Sequence[int] = (3, 224, 224),
+            layout: str = "NCHW", dtype: str = "float32", **_: Any) -> Function:
     """The network of `num_layers` layers: 18, 34, 50, 101, 152, 200 or 269; for pictures up to 28 pixels wide 6n+2
     or (from 164) 9n+2."""
     height = image_shape[layout.index("H") - 1]
@@ -87,7 +95,8 @@ def get_net(batch_size, num_classes, num_layers=50, image_shape=(3, 224, 224), l
     return resnet(units, len(units), filters, num_classes, (batch_size, *image_shape), bottle_neck, layout, dtype)
 
 
-def get_workload(batch_size=1, num_classes=1000, num_layers=18, image_shape=(3, 224, 224), layout="NCHW",
-                 dtype="float32", **kwargs):
+def get_workload(batch_size: int = 1, num_classes: int = 1000, num_layers: int = 18,
+                 image_shape: Sequence[int] = (3, 224, 224), layout: str = "NCHW",
+                 dtype: str = "float32", **kwargs: Any) -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(batch_size, num_classes, num_layers, image_shape, layout, dtype, **kwargs))

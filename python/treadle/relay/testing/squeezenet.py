@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """SqueezeNet 1.0 and 1.1 (Iandola et al. 2016)."""
+from collections.abc import Sequence
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import concatenate, nn
 from ..analysis import free_vars
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from . import layers
 from .init import create_workload
 
@@ -24,11 +28,11 @@ def _fire(net, squeeze, expand, prefix):
 _FIRES = [(16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256)]
 
 
-def get_net(batch_size, image_shape, num_classes, version, dtype):
+def get_net(batch_size: int, image_shape: Sequence[int], num_classes: int, version: str, dtype: str) -> Function:
     """Version "1.0" or "1.1": they differ in the first layer and in where they pool."""
     if version not in ("1.0", "1.1"):
         raise ValueError(f"there is no SqueezeNet {version}; there are 1.0 and 1.1")
-    net = var("data", shape=(batch_size, *image_shape), dtype=dtype)
+    net: Expr = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     if version == "1.0":
         net, pools = _conv(net, 96, 7, "conv1", padding=3, stride=2), (0, 3, 7)
     else:
@@ -42,6 +46,7 @@ def get_net(batch_size, image_shape, num_classes, version, dtype):
     return Function(free_vars(net), net)
 
 
-def get_workload(batch_size=1, num_classes=1000, version="1.0", image_shape=(3, 224, 224), dtype="float32"):
+def get_workload(batch_size: int = 1, num_classes: int = 1000, version: str = "1.0",
+                 image_shape: Sequence[int] = (3, 224, 224), dtype: str = "float32") -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(batch_size, image_shape, num_classes, version, dtype))

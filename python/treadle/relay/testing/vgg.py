@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """VGG (Simonyan and Zisserman 2014)."""
+from collections.abc import Sequence
+
+from ..._nd import NDArray
+from ...ir import IRModule
 from .. import nn
 from ..analysis import free_vars
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from . import layers
 from .init import create_workload
 
@@ -10,7 +14,8 @@ _LAYERS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19: [2
 _FILTERS = [64, 128, 256, 512, 512]
 
 
-def get_feature(internal_layer, layers_in_stages, filters, batch_norm=False):
+def get_feature(internal_layer: Expr, layers_in_stages: Sequence[int], filters: Sequence[int],
+                batch_norm: bool = False) -> Expr:
     """The stages of 3x3 convolutions, each followed by a pooling."""
     for i, count in enumerate(layers_in_stages):
         for j in range(count):
@@ -25,7 +30,7 @@ def get_feature(internal_layer, layers_in_stages, filters, batch_norm=False):
     return internal_layer
 
 
-def get_classifier(input_data, num_classes):
+def get_classifier(input_data: Expr, num_classes: int) -> Expr:
     """Two layers of 4096 units with dropout, and the last."""
     x = nn.batch_flatten(input_data)
     for i in (6, 7):
@@ -34,7 +39,8 @@ def get_classifier(input_data, num_classes):
     return layers.dense_add_bias(x, units=num_classes, name="fc8")
 
 
-def get_net(batch_size, image_shape, num_classes, dtype, num_layers=11, batch_norm=False):
+def get_net(batch_size: int, image_shape: Sequence[int], num_classes: int, dtype: str, num_layers: int = 11,
+            batch_norm: bool = False) -> Function:
     """The network of 11, 13, 16 or 19 layers."""
     if num_layers not in _LAYERS:
         raise ValueError(f"there is no VGG of {num_layers} layers; there are: {list(_LAYERS)}")
@@ -43,7 +49,8 @@ def get_net(batch_size, image_shape, num_classes, dtype, num_layers=11, batch_no
     return Function(free_vars(net), net)
 
 
-def get_workload(batch_size, num_classes=1000, image_shape=(3, 224, 224), dtype="float32", num_layers=11,
-                 batch_norm=False):
+def get_workload(batch_size: int, num_classes: int = 1000, image_shape: Sequence[int] = (3, 224, 224),
+                 dtype: str = "float32", num_layers: int = 11,
+                 batch_norm: bool = False) -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of get_net."""
     return create_workload(get_net(batch_size, image_shape, num_classes, dtype, num_layers, batch_norm))
