@@ -152,7 +152,7 @@ def list_options(kind: str) -> dict[str, dict[str, str]]:
 
 def register_tag(name: str, config: TargetLike, override: bool = False) -> Target:
     """Gives a target a name: Target(name) is the one that `config`, a text or a dict, describes."""
-    if name in _tags and not override:
+    if (name in _tags or name in _builtin_tags()) and not override:
         raise TargetError(f"there is a target called '{name}' already")
     if not name or any(c in name for c in " -='\""):
         raise TargetError(f"a target can't be called '{name}'")
@@ -162,8 +162,13 @@ def register_tag(name: str, config: TargetLike, override: bool = False) -> Targe
 
 
 def list_tags() -> dict[str, Target]:
-    """The names that register_tag gave, with their targets."""
-    return {name: Target(text) for name, text in _tags.items()}
+    """Names of machines, such as "aws/cpu/c5.large" and "raspberry-pi/4b-aarch64", and those that register_tag gave, with
+    their targets."""
+    return {name: Target(text) for name, text in {**_builtin_tags(), **_tags}.items()}
+
+
+def _builtin_tags():
+    return {str(name): str(text) for name, text in _api.ListTags().items()}
 
 
 def _options(options):

@@ -273,6 +273,10 @@ const TargetKind& GetTargetKind(const std::string& name) {
   std::lock_guard<std::mutex> lock(registry.mutex);
   auto it = registry.kinds.find(name);
   if (it != registry.kinds.end()) return it->second;
+  if (name.find('/') != std::string::npos) {
+    throw TargetError(StrCat("there is no target called \"", name, "\"; target.list_tags() names those there are",
+                             registry.Meant(name)));
+  }
   std::string known;
   for (const std::string& kind : registry.order) known += (known.empty() ? "" : ", ") + kind;
   throw TargetError(StrCat("unknown target kind \"", name, "\"; known are: ", known, registry.Meant(name)));
@@ -315,6 +319,12 @@ Target Target::WithHost(const Target& target, const Target& host) {
   auto node = MakeObject<TargetNode>(*target.get());
   node->host = host;
   return Target(ObjectPtr<Object>(node));
+}
+
+std::vector<std::pair<std::string, std::string>> Target::ListTags() {
+  Registry& registry = Registry::Global();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  return {registry.tags.begin(), registry.tags.end()};
 }
 
 std::vector<std::pair<std::string, std::string>> Target::ListKinds() {

@@ -142,6 +142,11 @@ void RegisterTargets() {
     for (const auto& [name, doc] : Target::ListKinds()) kinds.Set(name, doc);
     return kinds;
   });
+  Registry::RegisterTyped("target.ListTags", [] {
+    Map<String, String> tags;
+    for (const auto& [name, text] : Target::ListTags()) tags.Set(name, text);
+    return tags;
+  });
   Registry::RegisterTyped("target.ListOptions", [](std::string kind) {
     Array<Map<String, String>> rows;
     for (const auto* options : {&GetTargetKind(kind).options, &CommonTargetOptions()}) {

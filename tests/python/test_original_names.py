@@ -209,3 +209,25 @@ def test_kernels_of_the_virtual_machine_are_timed():
         assert name in row["Name"] and int(row["Count"]) == 1 and float(row["Duration (us)"]) > 0
         assert "float32 (2,)" in row["Argument Shapes"]
     np.testing.assert_allclose(machine.run(np.zeros(2, "float32"), np.array(True)).numpy(), np.ones(2))
+
+
+def test_machines_by_their_names(tmp_path):
+    tags = tvm.target.list_tags()
+    assert {"aws/cpu/c5.large", "aws/cpu/c7g.xlarge", "raspberry-pi/4b-aarch64"} <= set(tags)
+    for name, target in tags.items():
+        assert str(tvm.target.Target(name)) == str(target) or name == "host", name
+    board = tvm.target.Target("raspberry-pi/4b-aarch64")
+    assert board.mcpu == "cortex-a72" and int(board.attrs["num-cores"]) == 4 and board.tag == "raspberry-pi/4b-aarch64"
+    a = te.placeholder((64,), name="a")
+    b = te.compute((64,), lambda i: a[i] * 2.0, name="b")
+    for name in ("raspberry-pi/4b-aarch64", "aws/cpu/c5.9xlarge", "aws/cpu/c8g.large"):  # objects for another machine
+        path = tmp_path / "twice.o"
+        tvm.build(te.create_schedule(b.op), [a, b], target=name, name="twice").save(str(path))
+        machine = int.from_bytes(path.read_bytes()[18:20], "little")  # of the ELF header: 62 is x86-64, 183 AArch64
+        assert machine == (62 if name == "aws/cpu/c5.9xlarge" else 183)
+    with pytest.raises(tvm.error.TargetError, match="no target called .*c5.larg.*did you mean 'aws/cpu/c5.large'"):
+        tvm.target.Target("aws/cpu/c5.larg")
+    with pytest.raises(tvm.error.TargetError, match="no target called .nvidia/jetson-nano.; target.list_tags"):
+        tvm.target.Target("nvidia/jetson-nano")
+    with pytest.raises(tvm.error.TargetError, match="there is a target called 'aws/cpu/c5.large' already"):
+        tvm.target.register_tag("aws/cpu/c5.large", "llvm")

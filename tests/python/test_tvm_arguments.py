@@ -36,6 +36,8 @@ def test_from_onnx_takes_another_opset(onnx_model):
 
 @pytest.mark.parametrize("arguments, message", [
     ({"dtype": {"x": "int8"}}, "input 'x' is float32 in the model, not int8"),
+    ({"dtype": "nonsense"}, "there is no element type 'nonsense'"),
+    ({"dtype": "int8"}, "no input of the model is int8; there are inputs of float32"),
     ({"dtype": {"z": "float32"}}, "the model has no input 'z'; it has: x"),
     ({"convert_config": {"use_nt_batch_matmul": True}}, "unknown option 'use_nt_batch_matmul'"),
 ])

@@ -69,6 +69,8 @@ class Target : public ObjectRef {
   std::string str() const { return get()->str(); }
   /// Names of all kinds, with one line each.
   static std::vector<std::pair<std::string, std::string>> ListKinds();
+  /// Short names of targets (tags), with what they stand for.
+  static std::vector<std::pair<std::string, std::string>> ListTags();
 };
 
 }  // namespace treadle

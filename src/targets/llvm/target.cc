@@ -38,6 +38,47 @@ std::string Machine(const Target& target) {
   return StrCat(machine.triple, " ", machine.cpu, " ", machine.features);
 }
 
+/// Rented machines by their makers' names, as "aws/cpu/c5.large": processor and cores.
+void AddCloudMachines(std::vector<TargetTag>* tags) {
+  struct Family {
+    const char* name;
+    const char* triple;
+    const char* cpu;
+    std::vector<std::pair<const char*, int>> sizes;  ///< with cores
+  };
+  const char* x86 = "x86_64-unknown-linux-gnu";
+  const char* arm = "aarch64-unknown-linux-gnu";
+  // Two threads are a core with x86; with ARM each is one.
+  const std::vector<std::pair<const char*, int>> pairs{{"large", 1},     {"xlarge", 2},    {"2xlarge", 4},
+                                                       {"4xlarge", 8},   {"8xlarge", 16},  {"12xlarge", 24},
+                                                       {"16xlarge", 32}, {"24xlarge", 48}, {"32xlarge", 64}};
+  const std::vector<std::pair<const char*, int>> cores{{"large", 2},    {"xlarge", 4},   {"2xlarge", 8},
+                                                       {"4xlarge", 16}, {"8xlarge", 32}, {"12xlarge", 48},
+                                                       {"16xlarge", 64}};
+  const std::vector<Family> families{{"c5",
+                                      x86,
+                                      "skylake-avx512",
+                                      {{"large", 1},
+                                       {"xlarge", 2},
+                                       {"2xlarge", 4},
+                                       {"4xlarge", 8},
+                                       {"9xlarge", 18},
+                                       {"12xlarge", 24},
+                                       {"18xlarge", 36},
+                                       {"24xlarge", 48}}},
+                                     {"c6i", x86, "icelake-server", pairs},
+                                     {"c7i", x86, "sapphirerapids", pairs},
+                                     {"c6g", arm, "neoverse-n1", cores},
+                                     {"c7g", arm, "neoverse-v1", cores},
+                                     {"c8g", arm, "neoverse-v2", cores}};
+  for (const Family& family : families) {
+    for (const auto& [size, number] : family.sizes) {
+      tags->push_back({StrCat("aws/cpu/", family.name, ".", size),
+                       StrCat("llvm -mtriple=", family.triple, " -mcpu=", family.cpu, " -num-cores=", number)});
+    }
+  }
+}
+
 }  // namespace
 
 TargetSpec LLVMTarget() {
@@ -52,7 +93,10 @@ TargetSpec LLVMTarget() {
       {"x86-64-v3", "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"},
       {"x86-64-v4", "llvm -mcpu=x86-64-v4 -mtriple=x86_64-unknown-linux-gnu"},
       {"aarch64", "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=generic"},
+      {"raspberry-pi/4b-aarch64", "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+neon -num-cores=4"},
+      {"raspberry-pi/5-aarch64", "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76 -mattr=+neon -num-cores=4"},
   };
+  AddCloudMachines(&spec.kind.tags);
   spec.kind.features = CpuFeatures;
   spec.form = ModuleForm::kObjects;
   spec.on_register = relay::transform::RegisterCpuPasses;

@@ -37,7 +37,7 @@ def _write_renamed(data, path):
 
 def _check_dtype(dtype, inputs):
     """Element types come from the model; what a caller says of them has to agree."""
-    from ..._dtype import DataType
+    from ..._dtype import DataType, to_numpy
     from ...error import DTypeError, Error
 
     names = {name: var.type_annotation for name, var in inputs.items()}
@@ -47,8 +47,12 @@ def _check_dtype(dtype, inputs):
                 raise Error(f"dtype: the model has no input '{name}'; it has: {', '.join(names)}")
             if str(names[name].dtype) != str(DataType(wanted)):
                 raise DTypeError(f"dtype: input '{name}' is {names[name].dtype} in the model, not {wanted}")
-    else:
-        DataType(dtype)
+        return
+    given = DataType(dtype)
+    to_numpy(given)  # refuses what is no type
+    held = sorted({str(type_.dtype) for type_ in names.values() if hasattr(type_, "dtype")})
+    if given != "float32" and held and given not in held:
+        raise DTypeError(f"dtype: no input of the model is {given}; there are inputs of {', '.join(held)}")
 
 
 def _dimension(value):
