@@ -177,6 +177,24 @@ bool FusesSpatial(const ConvProblemNode& p) {
   return pointwise || (p.groups == 1 && p.ow >= 0 && p.ow < kShortRow);
 }
 
+int64_t SizeOrUsual(int64_t size, int64_t channels) {
+  constexpr int64_t kUsual = 56 * 64, kLeast = 7, kMost = 112;
+  return size < 0 ? std::clamp(kUsual / std::max<int64_t>(1, channels), kLeast, kMost) : size;
+}
+
+ConvProblemNode OfUsualSize(const ConvProblemNode& p) {
+  ConvProblemNode usual = p;
+  const int64_t channels = p.stride_h > 1 ? std::max(p.ic, p.oc) : p.ic;
+  auto read = [](int64_t outputs, int64_t stride, int64_t taps, int64_t dilation, int64_t padding) {
+    return std::max<int64_t>(1, (outputs - 1) * stride + (taps - 1) * dilation + 1 - padding);
+  };
+  usual.oh = SizeOrUsual(p.oh, channels);
+  usual.ow = SizeOrUsual(p.ow, channels);
+  if (p.ih < 0) usual.ih = read(usual.oh, p.stride_h, p.kh, p.dilation_h, p.pad_t + p.pad_b);
+  if (p.iw < 0) usual.iw = read(usual.ow, p.stride_w, p.kw, p.dilation_w, p.pad_l + p.pad_r);
+  return usual;
+}
+
 std::string WhyNotBlocked(const ConvProblemNode& p) {
   if (!p.not_blocked.empty()) return p.not_blocked;
   return p.oc_block == 0 ? StrCat(p.oc, " output channels fill too little of their blocks") : "";

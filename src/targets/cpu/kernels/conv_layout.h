@@ -30,6 +30,12 @@ void SetBlockedSizes(const Conv2DAttrs* attrs, const Array<PrimExpr>& data, cons
 /// Whether OH and OW are fused into one axis: rows are short, or neighbours in one are as far apart as at its end.
 bool FusesSpatial(const ConvProblemNode& p);
 
+/// What costs are computed for where a side of the image is dynamic: networks have 56 x 56 pixels of 64 channels, 7 x 7
+/// of 512.
+int64_t SizeOrUsual(int64_t size, int64_t channels);
+/// The convolution of an image whose sides are known, or usual ones for its channels.
+ConvProblemNode OfUsualSize(const ConvProblemNode& p);
+
 /// Why a convolution can't run on blocked activations at all; "" where it can.
 std::string WhyNotBlocked(const ConvProblemNode& p);
 

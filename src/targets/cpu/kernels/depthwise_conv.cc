@@ -85,7 +85,10 @@ std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   const auto& p = *problem.as<ConvProblemNode>();
   Machine machine = target;
   if (WidensInRegisters(p, machine)) machine.vector_registers -= kWidened;
-  const int64_t first_rows = RowsAtOnce(p.oh), first_tile = ChooseTile(p.ow, p.oc_block, 1, machine).width;
+  const int64_t first_rows = RowsAtOnce(p.oh);
+  const RegisterTile tile_of_rows =
+      p.ow < 0 ? ChooseOpenTile(OfUsualSize(p).ow, p.oc_block, 1, machine) : ChooseTile(p.ow, p.oc_block, 1, machine);
+  const int64_t first_tile = tile_of_rows.width;
   std::vector<Plan> plans;
   auto add = [&](int64_t rows, int64_t tile) {
     plans.push_back(Make<Plan, DepthwisePlanNode>([&](auto& plan) {
@@ -107,13 +110,15 @@ std::vector<Plan> Space(const Problem& problem, const Machine& target) {
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
   const FittedCosts& fitted = Fitted();
-  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& given = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<DepthwisePlanNode>();
-  if (p.oh < 0 || p.ow < 0 || p.oc_block < 1) return -1;
+  if (given.oc_block < 1) return -1;
+  const ConvProblemNode p = OfUsualSize(given);
   const auto rows = static_cast<double>(p.oh), taps = static_cast<double>(p.kh * p.kw);
   const double registers =
       std::ceil(static_cast<double>(p.oc_block) / std::max(1, machine.vector_lanes(32))) * static_cast<double>(p.ow);
-  double row = taps * TileCycles({plan.tile_ow, 1}, p.ow, p.oc_block, machine) + fitted.depthwise_store * registers +
+  double row = taps * (given.ow < 0 ? OpenRowCycles : TileCycles)({plan.tile_ow, 1}, p.ow, p.oc_block, machine) +
+               fitted.depthwise_store * registers +
                fitted.depthwise_tile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
   if (p.dtype.bits() == 8) row *= fitted.depthwise_widen;
   // Rows that a strip reads, of one block of channels.

@@ -156,9 +156,8 @@ bool CanSkipPadding(const ConvProblemNode& p) {
   return whole_blocks && !padded && p.weight.defined() && p.weight.shape()[1] < p.ic;
 }
 
-/// The sizes of what a plan computes.
-ConvSizes SizesOf(const Problem& problem, bool skip_padding) {
-  const auto& p = *problem.as<ConvProblemNode>();
+/// The sizes of what a plan of `p` computes.
+ConvSizes SizesOf(const ConvProblemNode& p, bool skip_padding) {
   if (!skip_padding) return ConvSizes(p);
   ConvProblemNode skipping = p;
   skipping.indexed_ic = true;
@@ -228,11 +227,18 @@ double CyclesOfThreads(const ConvSizes& s, const DirectConvPlanNode& plan, doubl
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  const auto& plan = *chosen.as<DirectConvPlanNode>();
-  const ConvSizes s = SizesOf(problem, plan.skip_padding);
-  if (s.oh < 0 || s.ow < 0) return -1;
+  const auto& p = *problem.as<ConvProblemNode>();
+  DirectConvPlanNode plan = *chosen.as<DirectConvPlanNode>();
+  ConvSizes s = SizesOf(p, plan.skip_padding);
+  const bool open = s.oh < 0 || s.ow < 0;
+  if (open) {
+    const bool fused_spatial = s.fused_spatial;
+    s = SizesOf(OfUsualSize(p), plan.skip_padding);
+    s.fused_spatial = fused_spatial;
+    plan.oh_block = s.oh;
+  }
   const int64_t width = s.RowWidth(plan.oh_block);
-  double tile_cycles = TileCycles({plan.tile_ow, plan.tile_oc}, width, s.oc_block, machine);
+  double tile_cycles = (open ? OpenRowCycles : TileCycles)({plan.tile_ow, plan.tile_oc}, width, s.oc_block, machine);
   if (s.selects) {
     const auto tiles = static_cast<double>((width + plan.tile_ow - 1) / plan.tile_ow);
     tile_cycles += tiles * Fitted().tile_select / static_cast<double>(plan.tile_oc);
@@ -245,8 +251,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   return static_cast<double>(s.batch) * image;
 }
 
-/// Adds plans that skip padding, or don't.
-void AddPlans(const ConvSizes& s, bool skip_padding, const Machine& machine, std::vector<Plan>* plans) {
+/// Adds plans that skip padding, or don't, of sizes `s`; `usual` ones where those are open.
+void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, const Machine& machine,
+              std::vector<Plan>* plans) {
   constexpr int64_t kMaxStrips = 64;
   auto add = [&](int64_t rows, const RegisterTile& tile, int64_t group, int64_t chunk) {
     plans->push_back(Make<Plan, DirectConvPlanNode>([&](auto& plan) {
@@ -258,11 +265,14 @@ void AddPlans(const ConvSizes& s, bool skip_padding, const Machine& machine, std
       plan.skip_padding = skip_padding;
     }));
   };
+  const bool open = s.oh < 0 || s.ow < 0;
   auto strips_of = [&](int64_t rows) {
-    const RegisterTile tile = ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
+    const int64_t width = open && s.fused_spatial ? usual.oh * usual.ow : usual.ow;
+    const RegisterTile tile = open ? ChooseOpenTile(width, s.oc_block, s.oc_blocks_per_group, machine)
+                                   : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
     add(rows, tile, 1, chunk);
-    if (s.oh < 0 || s.ow < 0) return;
+    if (open) return;
     // Groups that leave every thread several.
     const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = (s.oh + rows - 1) / rows;
     const int64_t most = s.oc_blocks / tile.blocks * strips / (2 * std::max(1, machine.num_cores));
@@ -270,7 +280,7 @@ void AddPlans(const ConvSizes& s, bool skip_padding, const Machine& machine, std
       if (passes % group == 0) add(rows, tile, group, chunk);
     }
   };
-  if (s.oh < 0 || s.ow < 0) {
+  if (open) {
     strips_of(s.oh);
     return;
   }
@@ -285,8 +295,10 @@ std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   // Products of int16 are in registers of their own before they are added.
   if (problem.as<ConvProblemNode>()->dtype == DataType::Int(16)) machine.vector_registers -= 2;
   std::vector<Plan> plans;
-  AddPlans(SizesOf(problem, false), false, machine, &plans);
-  if (CanSkipPadding(*problem.as<ConvProblemNode>())) AddPlans(SizesOf(problem, true), true, machine, &plans);
+  const auto& p = *problem.as<ConvProblemNode>();
+  const ConvProblemNode usual = OfUsualSize(p);
+  AddPlans(SizesOf(p, false), SizesOf(usual, false), false, machine, &plans);
+  if (CanSkipPadding(p)) AddPlans(SizesOf(p, true), SizesOf(usual, true), true, machine, &plans);
   return plans;
 }
 
@@ -299,7 +311,7 @@ std::string WhyNot(const Problem& problem, const Machine&) {
 std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Plan& chosen) {
   const auto& plan = *chosen.as<DirectConvPlanNode>();
   if (plan.skip_padding && !CanSkipPadding(*problem.as<ConvProblemNode>())) return "no channels only pad blocks";
-  const ConvSizes s = SizesOf(problem, plan.skip_padding);
+  const ConvSizes s = SizesOf(*problem.as<ConvProblemNode>(), plan.skip_padding);
   const bool dynamic = s.oh < 0 || s.ow < 0;
   if (dynamic ? plan.oh_block != s.oh : plan.oh_block < 1 || plan.oh_block > s.oh) {
     return StrCat("strips of ", plan.oh_block, " rows, of ", s.oh);

@@ -13,7 +13,6 @@
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/schedule/cpu.h"
-#include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 
@@ -240,13 +239,6 @@ class WinogradPlanNode : public schedule::PlanNode {
 
 bool IsDynamic(const ConvProblemNode& p) { return p.oh < 0 || p.ow < 0; }
 
-/// What costs are computed for where the image's size is dynamic: networks have 56 x 56 pixels of 64 channels, 7 x 7 of
-/// 512.
-int64_t SizeOrUsual(int64_t size, int64_t channels) {
-  constexpr int64_t kUsual = 56 * 64, kLeast = 7, kMost = 112;
-  return size < 0 ? std::clamp(kUsual / std::max<int64_t>(1, channels), kLeast, kMost) : size;
-}
-
 /// Sizes in tiles.
 struct TileSizes {
   int64_t batch, rows, columns;  ///< of an image
@@ -267,42 +259,14 @@ struct TileSizes {
   }
 };
 
-/// Cycles of a step of the products of a row of `columns` tiles where sizes that the run decides cut it: whole register
-/// tiles, then one that lowering makes narrower where most of it is beyond the end.
-double DynamicRow(const RegisterTile& tile, int64_t columns, int64_t oc_block, const Machine& machine) {
-  const int64_t rest = columns % tile.width, whole = columns - rest;
-  double row = whole == 0 ? 0 : TileCycles(tile, whole, oc_block, machine);
-  if (rest != 0) {
-    const RegisterTile last{tir::NarrowedWidth(rest, tile.width), tile.blocks};
-    row += TileCycles(last, last.width, oc_block, machine);
-  }
-  return row;
-}
-
-/// The register tile for rows of any number of tiles: the fastest for those of a usual image and of one that is so wide
-/// that their ends don't matter, which count alike. Narrow tiles have several blocks of channels, as their sums have to
-/// hide the latency of multiply-adds.
+/// The register tile for rows of any number of tiles.
 RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
-  constexpr int64_t kMostBlocks = 5;
-  RegisterTile best{1, 1};
-  best.cycles = HUGE_VAL;
-  for (int64_t blocks = 1; blocks <= std::min(kMostBlocks, s.oc_blocks); ++blocks) {
-    if (s.oc_blocks % blocks != 0) continue;
-    for (int64_t width = 1; width <= kMaxTileWidth; ++width) {
-      RegisterTile tile{width, blocks};
-      if (!FitsRegisters(tile, s.oc_block, machine)) break;
-      const double usual = DynamicRow(tile, s.columns, s.oc_block, machine) / static_cast<double>(s.columns);
-      const double wide = TileCycles(tile, kSymbolicWidth, s.oc_block, machine) / kSymbolicWidth;
-      tile.cycles = usual + wide;
-      if (tile.cycles < best.cycles) best = tile;
-    }
-  }
-  return best;
+  return ChooseOpenTile(s.columns, s.oc_block, s.oc_blocks, machine);
 }
 
 /// Cycles of a step of the products of an image's tiles.
 double DynamicProducts(const TileSizes& s, const Machine& machine) {
-  return DynamicRow(DynamicTile(s, machine), s.columns, s.oc_block, machine) * static_cast<double>(s.rows);
+  return OpenRowCycles(DynamicTile(s, machine), s.columns, s.oc_block, machine) * static_cast<double>(s.rows);
 }
 
 /// Cycles on one thread: of the products, and of what passes from beyond the L2 cache.

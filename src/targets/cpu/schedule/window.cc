@@ -9,11 +9,14 @@
 
 #include "targets/cpu/fitted_costs.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "tir/passes/passes.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
 namespace {
+
+constexpr int64_t kMaxBlocks = 5;
 
 /// Cycles that a tile of t x blocks takes for one step of the reduction: multiply-adds and loads start side by side,
 /// and a sum can't be added to before its last multiply-add is done.
@@ -95,8 +98,33 @@ double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, con
   return cycles / static_cast<double>(tile.blocks);
 }
 
+double OpenRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine) {
+  const int64_t rest = width % tile.width, whole = width - rest;
+  double row = whole == 0 ? 0 : TileCycles(tile, whole, channels, machine);
+  if (rest != 0) {
+    const RegisterTile last{tir::NarrowedWidth(rest, tile.width), tile.blocks};
+    row += TileCycles(last, last.width, channels, machine);
+  }
+  return row;
+}
+
+RegisterTile ChooseOpenTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine) {
+  RegisterTile best{1, 1};
+  best.cycles = HUGE_VAL;
+  for (int64_t b = 1; b <= std::min(kMaxBlocks, blocks); ++b) {
+    if (blocks % b != 0) continue;
+    for (int64_t t = 1; t <= kMaxTileWidth; ++t) {
+      RegisterTile tile{t, b};
+      if (!FitsRegisters(tile, channels, machine)) break;
+      tile.cycles = OpenRowCycles(tile, usual, channels, machine) / static_cast<double>(usual) +
+                    TileCycles(tile, kSymbolicWidth, channels, machine) / static_cast<double>(kSymbolicWidth);
+      if (tile.cycles < best.cycles) best = tile;
+    }
+  }
+  return best;
+}
+
 RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine) {
-  constexpr int64_t kMaxBlocks = 5;
   if (width < 0) width = kSymbolicWidth;
   RegisterTile best{1, 1};
   double least = HUGE_VAL;
