@@ -211,3 +211,19 @@ def test_scan_of_a_known_number_of_rows_has_as_many_results():
     assert model.outputs[0].shape[0] == 300
     x = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
     np.testing.assert_allclose(model.run(None, {"x": x})[0], abs(x[None] - rows[:, None]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_of_images_of_any_size(stride):
+    """32 groups of 4 channels, whose channels are looked up in blocks of 16, with padding."""
+    g = Graph()
+    x = g.input("x", FLOAT, ["n", 128, "h", "w"])
+    y = g.op("Relu", g.op("Conv", x, g.weight(128, 128, 1, 1), kernel_shape=[1, 1]))
+    y = g.op("Conv", y, g.weight(128, 4, 3, 3), kernel_shape=[3, 3], group=32, pads=[1] * 4, strides=[stride] * 2)
+    model = g.model([g.op("Conv", g.op("Relu", y), g.weight(64, 128, 1, 1), kernel_shape=[1, 1])], 17)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(model)
+    for shape in ((1, 128, 28, 28), (2, 128, 15, 33), (1, 128, 3, 1), (1, 128, 1, 40)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        expected = session.run(None, {"x": x})[0]
+        np.testing.assert_allclose(compiled.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())

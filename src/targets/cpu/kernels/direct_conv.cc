@@ -462,8 +462,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   // The inner of the two stays in registers while the outer passes.
   const int last = 1 + conv.spatial_axes;
   loops.unrolled = plan.tile_oc > plan.tile_ow ? std::vector<int>{1, last} : std::vector<int>{last, 1};
-  const bool one_tile =
-      s.oc_blocks_per_group < s.oc_blocks && s.oc_blocks_per_group == plan.tile_oc && conv.spatial_axes == 2;
+  // Where channels are looked up, each group would pad all of the input.
+  const bool one_tile = s.oc_blocks_per_group < s.oc_blocks && s.oc_blocks_per_group == plan.tile_oc &&
+                        conv.spatial_axes == 2 && !s.selects;
   if (pad.defined() && one_tile && plan.ic_chunk == 0 && !loops.strip.defined()) {
     ScheduleGroups(sch, conv, loops, pad, work);
     return;
