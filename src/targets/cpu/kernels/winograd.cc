@@ -405,6 +405,13 @@ std::vector<int64_t> SidesOf(const ConvProblemNode& p) {
   return p.stride_h == 2 ? std::vector<int64_t>{kStridedSide} : std::vector<int64_t>{6, 4};
 }
 
+/// Whether weights, which exceed the L2 cache, are each used by so few tiles of a usual image that reading them takes
+/// longer than computing with them, on machines whose memory's rate isn't known, too.
+bool IsMostlyReading(const TileSizes& s, const Machine& machine) {
+  constexpr int64_t kFewTiles = 8;
+  return s.rows * s.columns < kFewTiles && s.weight_bytes() > static_cast<double>(machine.l2_bytes);
+}
+
 bool IsAccurate(const ConvProblemNode& p, int64_t side) {
   const transform::Accuracy accuracy = transform::CurrentAccuracy();
   if (!p.padded_weight.defined()) return accuracy != transform::Accuracy::kStrict;
@@ -414,8 +421,10 @@ bool IsAccurate(const ConvProblemNode& p, int64_t side) {
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   std::vector<Plan> plans;
-  for (int64_t side : SidesOf(p)) {
+  const std::vector<int64_t> sides = SidesOf(p);
+  for (int64_t side : sides) {
     if (!IsAccurate(p, side)) continue;
+    if (IsDynamic(p) && side != sides.back() && IsMostlyReading(TileSizes(p, side), machine)) continue;
     (IsDynamic(p) ? AddDynamicStrips : AddStrips)(TileSizes(p, side), side, machine, &plans);
   }
   return plans;
