@@ -343,3 +343,23 @@ def test_deep_sequences_are_rewritten_once_each():
     x, y = np.arange(8, dtype="float32"), tvm.nd.array(np.zeros(8, "float32"))
     built["main"](tvm.nd.array(x), y)
     np.testing.assert_array_equal(y.numpy(), x + depth)
+
+
+def test_names_under_the_paths_of_scripts():
+    from treadle.tir.schedule.schedule import Schedule
+    from treadle.tir.schedule.testing import verify_trace_roundtrip
+    from treadle.tir.schedule.trace import Trace
+
+    a = te.placeholder((64, 64), name="A")
+    b = te.compute((64, 64), lambda i, j: a[i, j] * 2.0, name="B")
+    func = te.create_prim_func([a, b])
+    sch = Schedule(func)
+    i, j = sch.get_loops(sch.get_block("B"))
+    outer, inner = sch.split(i, [None, 8])
+    sch.reorder(outer, j, inner)
+    sch.unroll(inner)
+    assert isinstance(sch.trace, Trace)
+    again = verify_trace_roundtrip(sch, mod=func)
+    assert tvm.ir.structural_equal(again.mod, sch.mod) and not tvm.ir.structural_equal(again.mod, Schedule(func).mod)
+    with pytest.raises(tvm.Error):
+        verify_trace_roundtrip(sch, mod=sch.mod)  # the steps were taken there already

@@ -368,3 +368,15 @@ def _loop(primitive, value):
         raise ScheduleError(f"{primitive}: expected a loop (get_loops), not "
                             f"{'a block' if isinstance(value, BlockRV) else repr(value)}")
     return value
+
+
+def verify_trace_roundtrip(sch: Schedule, mod: PrimFunc | IRModule, *, debug_mask: str | int = "all") -> Schedule:
+    """A schedule of `mod` that takes the steps of the trace of `sch`, as JSON; an Error where it comes to another module.
+    debug_mask: the original's, without an effect: what is always checked needs no mask."""
+    from ..ir import structural_equal
+
+    again = Schedule(mod)
+    again.replay(sch.trace.as_json())
+    if not structural_equal(again.mod, sch.mod):
+        raise Error(f"the trace comes to another module:\n{again.mod}\nexpected:\n{sch.mod}")
+    return again
