@@ -345,7 +345,7 @@ def test_deep_sequences_are_rewritten_once_each():
     np.testing.assert_array_equal(y.numpy(), x + depth)
 
 
-def test_names_under_the_paths_of_scripts():
+def test_names_under_the_paths_of_scripts(capsys):
     from treadle.tir.schedule.schedule import Schedule
     from treadle.tir.schedule.testing import verify_trace_roundtrip
     from treadle.tir.schedule.trace import Trace
@@ -359,6 +359,8 @@ def test_names_under_the_paths_of_scripts():
     sch.reorder(outer, j, inner)
     sch.unroll(inner)
     assert isinstance(sch.trace, Trace)
+    sch.trace.show()
+    assert "unroll" in capsys.readouterr().out
     again = verify_trace_roundtrip(sch, mod=func)
     assert tvm.ir.structural_equal(again.mod, sch.mod) and not tvm.ir.structural_equal(again.mod, Schedule(func).mod)
     with pytest.raises(tvm.Error):

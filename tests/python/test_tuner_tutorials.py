@@ -40,6 +40,7 @@ def test_tuning_a_network_by_autotvm(network, tmp_path):
         runner=autotvm.LocalRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True))
     tasks = autotvm.task.extract_from_program(mod["main"], target=TARGET, params=params, ops=(relay.op.get("nn.conv2d"),))
     assert {task.name.split(".")[0] for task in tasks} == {"conv2d"}
+    assert [task.flop for task in tasks] == [2 * 32 * 12 * 12 * 16 * 3 * 3]
     for i, task in enumerate(tasks):
         tuner = autotvm.tuner.XGBTuner(task, loss_type="rank")
         tuner.tune(n_trial=2, early_stopping=None, measure_option=option,
@@ -52,6 +53,12 @@ def test_tuning_a_network_by_autotvm(network, tmp_path):
     with autotvm.apply_graph_best(graph_log), tvm.transform.PassContext(opt_level=3):
         tuned = relay.build(mod, target=TARGET, params=params)
     np.testing.assert_allclose(outputs(tuned), outputs(relay.build(mod, target=TARGET, params=params)), rtol=1e-4, atol=1e-4)
+
+
+def test_operations_of_products():
+    x, w = relay.var("x", shape=(64, 512)), relay.const(np.ones((256, 512), "float32"))
+    tasks = autotvm.task.extract_from_program(relay.Function([x], relay.nn.dense(x, w)), target=TARGET, params={})
+    assert [task.flop for task in tasks] == [2 * 64 * 256 * 512]
 
 
 def test_kernels_of_operators_without_any_are_refused(network):

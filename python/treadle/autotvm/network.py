@@ -2,6 +2,7 @@
 """Kernels of networks as tasks of tuners. Their configurations are the kernels' plans, their logs records of
 treadle.tune, which builds take inside ApplyHistoryBest."""
 import json
+import math
 import time
 
 from .. import _networks, tuning
@@ -25,13 +26,25 @@ class PlanConfig:
         return self.fields["plan"]
 
 
+def _flop(problem):
+    """Operations of a convolution or a product, two for each multiply-add; 0.0 for others, and for open sizes."""
+    sizes = json.loads(problem)
+    if sizes.get("type") == "schedule.ConvProblem":
+        factors = [sizes[name] for name in ("batch", "oc", "oh", "ow", "ic", "kh", "kw")]
+        return 2.0 * math.prod(factors) / sizes["groups"] if min(factors) > 0 else 0.0
+    if sizes.get("type") == "schedule.MatmulProblem":
+        factors = [sizes[name] for name in ("batch", "m", "n", "k")]
+        return 2.0 * math.prod(factors) if min(factors) > 0 else 0.0
+    return 0.0
+
+
 class NetworkTask:
     """A kernel of a network. `config_space` has its plans."""
 
     def __init__(self, kernel_task):
         self.data = kernel_task.data
         data = kernel_task.json
-        self.name, self.args, self.kwargs, self.flop = data["kernel"], (data["problem"],), {}, 0.0
+        self.name, self.args, self.kwargs, self.flop = data["kernel"], (data["problem"],), {}, _flop(data["problem"])
         self.workload, self.target = (self.name, *self.args), kernel_task.target
         self.config_space = list(get_global_func("schedule.Plans")(data["kernel"], data["problem"], data["target"]))
 

@@ -48,6 +48,10 @@ class Trace(str):
         """The steps as calls, one in a line."""
         return [line for line in self.splitlines() if line]
 
+    def show(self, *_: Any, **__: Any) -> None:
+        """Prints the steps."""
+        print(self)
+
     def apply_to_schedule(self, sch: Schedule, remove_postproc: bool = False, decision_provider: Any = None) -> None:
         """Takes the steps in another schedule."""
         if decision_provider is not None:
