@@ -36,7 +36,9 @@ int64_t BytesOf(const Task& task) {
 
 int64_t BytesOfCopies(const Task& task) {
   constexpr int64_t kMost = 256 << 20;
-  const int64_t beyond = std::min(kMost, 2 * task.target->Features().l3_bytes);
+  const int64_t l3 = task.target->Features().l3_bytes;
+  // Read in turns, somewhat more than the cache holds isn't found in it again.
+  const int64_t beyond = std::min(2 * l3, std::max(kMost, l3 + l3 / 8));
   return task.model_constants > 0 ? std::min(beyond, task.model_constants) : beyond;
 }
 
