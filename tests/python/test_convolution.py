@@ -61,8 +61,8 @@ class Layer:
             [numpy_helper.from_array(self.w, "w"), numpy_helper.from_array(self.b, "b")])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
-    def check(self, target="llvm -mcpu=native"):
-        actual = treadle.compile(self.model(), target=target).run(None, self.inputs)[0]
+    def check(self, target="llvm -mcpu=native", **arguments):
+        actual = treadle.compile(self.model(), target=target, **arguments).run(None, self.inputs)[0]
         scale = self.expected.max() - self.expected.min()
         assert np.abs(actual - self.expected).max() <= 1e-4 * scale
 
@@ -107,6 +107,13 @@ def test_layer(name):
 @pytest.mark.parametrize("name", ["winograd", "pointwise_in_chunks", "strided_in_chunks", "depthwise", "first"])
 def test_layer_for_older_processors(name):
     LAYERS[name].check("llvm -mcpu=x86-64-v2")
+
+
+@pytest.mark.parametrize("pads", [(1, 0, 0, 1), (0, 0, 1, 1), (1, 1, 0, 0), (1, 1, 1, 1)])
+@pytest.mark.parametrize("outputs", [16, 19])
+def test_padding_beside_rows_of_half_a_vector(outputs, pads):
+    """Rows of 13 x 8 elements end in the middle of 16 lanes: the rest, all padding, was read from the next row."""
+    Layer(1, 17, (11, 13), outputs, (3, 3), pads=pads).check("llvm -mcpu=x86-64-v3", accuracy="strict")
 
 
 @pytest.mark.parametrize("name", ["winograd", "winograd_small_tiles", "pointwise_in_chunks", "depthwise", "first"])

@@ -191,6 +191,14 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   /// such).
   std::function<Value*(int)> LanePointers(const tir::Buffer& buffer, const PrimExpr& index);
   Value* LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise);
+  /// `count` lanes of a vector from `first` on.
+  Value* LanesOf(Value* vector, int first, int count);
+  /// Calls `part` for pieces of a vector that a register holds: masked accesses of wider vectors are made of them. LLVM
+  /// 19 splits those wrongly where the mask of one half is known to be off: it loads all its lanes, or ends the
+  /// process.
+  void ForPartsOfRegisters(DataType dtype, const std::function<void(int first, int count)>& part);
+  Value* LoadMasked(DataType dtype, Value* pointer, llvm::Align align, Value* mask, Value* pass);
+  void StoreMasked(DataType dtype, Value* value, Value* pointer, llvm::Align align, Value* mask);
   void StoreLanes(const tir::Buffer& buffer, const PrimExpr& index, Value* value, int lanes, Value* mask);
   llvm::Align BufferAlign(const tir::Buffer& buffer) const;
 

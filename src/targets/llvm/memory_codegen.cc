@@ -2,6 +2,8 @@
 // Indices, loads, stores and allocations.
 #include <algorithm>
 
+#include <llvm/Analysis/VectorUtils.h>
+
 #include "targets/llvm/function_codegen.h"
 #include "tir/passes/split_host_device.h"
 #include "treadle/runtime/dlpack.h"
@@ -123,6 +125,18 @@ void FunctionCodegen::StoreElements(const tir::Buffer& buffer, Value* pointer, V
   b_.CreateAlignedStore(ToMemory(value, buffer->dtype.with_lanes(lanes)), pointer, BufferAlign(buffer));
 }
 
+Value* FunctionCodegen::LanesOf(Value* vector, int first, int count) {
+  const auto lanes = llvm::cast<llvm::FixedVectorType>(vector->getType())->getNumElements();
+  if (first == 0 && static_cast<unsigned>(count) == lanes) return vector;
+  // What is known of some lanes only, as of masks at the end of a row, is seen where the operands are taken apart.
+  if (auto* op = llvm::dyn_cast<llvm::BinaryOperator>(vector); op != nullptr && op->isBitwiseLogicOp()) {
+    return b_.CreateBinOp(op->getOpcode(), LanesOf(op->getOperand(0), first, count),
+                          LanesOf(op->getOperand(1), first, count));
+  }
+  return b_.CreateShuffleVector(
+      vector, llvm::createSequentialMask(static_cast<unsigned>(first), static_cast<unsigned>(count), 0));
+}
+
 std::vector<Value*> FunctionCodegen::LaneOffsets(const PrimExpr& index) {
   std::vector<Value*> offsets;
   Value* all = nullptr;
@@ -155,6 +169,33 @@ std::function<Value*(int)> FunctionCodegen::LanePointers(const tir::Buffer& buff
   };
 }
 
+void FunctionCodegen::ForPartsOfRegisters(DataType dtype, const std::function<void(int first, int count)>& part) {
+  const int width = std::max(1, module_->features().vector_lanes(std::max(8, dtype.bits())));
+  for (int first = 0; first < dtype.lanes(); first += width) part(first, std::min(width, dtype.lanes() - first));
+}
+
+Value* FunctionCodegen::LoadMasked(DataType dtype, Value* pointer, llvm::Align align, Value* mask, Value* pass) {
+  llvm::Type* element = module_->MemoryType(dtype.element_of());
+  Value* result = nullptr;
+  ForPartsOfRegisters(dtype, [&](int first, int count) {
+    Value* from = b_.CreateConstInBoundsGEP1_64(element, pointer, static_cast<uint64_t>(first));
+    const llvm::Align known = first == 0 ? align : llvm::Align(1);
+    Value* value = b_.CreateMaskedLoad(module_->MemoryType(dtype.with_lanes(count)), from, known,
+                                       LanesOf(mask, first, count), LanesOf(pass, first, count));
+    result = result == nullptr ? value : llvm::concatenateVectors(b_, {result, value});
+  });
+  return result;
+}
+
+void FunctionCodegen::StoreMasked(DataType dtype, Value* value, Value* pointer, llvm::Align align, Value* mask) {
+  llvm::Type* element = module_->MemoryType(dtype.element_of());
+  ForPartsOfRegisters(dtype, [&](int first, int count) {
+    Value* to = b_.CreateConstInBoundsGEP1_64(element, pointer, static_cast<uint64_t>(first));
+    b_.CreateMaskedStore(LanesOf(value, first, count), to, first == 0 ? align : llvm::Align(1),
+                         LanesOf(mask, first, count));
+  });
+}
+
 Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise) {
   const tir::Buffer& buffer = op->buffer;
   const PrimExpr& index = op->indices[0];
@@ -166,7 +207,7 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
     if (mask == nullptr) return LoadElements(buffer, pointer, count * unit);
     TREADLE_ICHECK(unit == 1) << "masked load of vectors";
     Value* pass = ToMemory(otherwise, dtype);
-    return FromMemory(b_.CreateMaskedLoad(module_->MemoryType(dtype), pointer, BufferAlign(buffer), mask, pass), dtype);
+    return FromMemory(LoadMasked(dtype, pointer, BufferAlign(buffer), mask, pass), dtype);
   }
   if (const auto* ramp = index.as<tir::RampNode>();
       ramp && mask == nullptr && unit == 1 && tir::is_const_int(ramp->stride, -1)) {
@@ -234,7 +275,8 @@ void FunctionCodegen::StoreLanes(const tir::Buffer& buffer, const PrimExpr& inde
     if (mask == nullptr) {
       StoreElements(buffer, pointer, value, lanes);
     } else {
-      b_.CreateMaskedStore(ToMemory(value, buffer->dtype.with_lanes(lanes)), pointer, BufferAlign(buffer), mask);
+      const DataType dtype = buffer->dtype.with_lanes(lanes);
+      StoreMasked(dtype, ToMemory(value, dtype), pointer, BufferAlign(buffer), mask);
     }
     return;
   }

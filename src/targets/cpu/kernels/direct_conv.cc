@@ -150,10 +150,7 @@ struct ConvSizes {
 /// Whether channels that only pad blocks of the input can be skipped: then where each channel lies is looked up.
 bool CanSkipPadding(const ConvProblemNode& p) {
   const bool whole_blocks = p.groups == 1 && p.ic_block > 1 && !p.indexed_ic && p.dtype == DataType::Float(32);
-  // A padded copy of which channels are looked up has been seen to lack elements, where two sides differ from the
-  // others.
-  const bool padded = p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0;
-  return whole_blocks && !padded && p.weight.defined() && p.weight.shape()[1] < p.ic;
+  return whole_blocks && p.weight.defined() && p.weight.shape()[1] < p.ic;
 }
 
 /// The sizes of what a plan of `p` computes.
