@@ -41,5 +41,6 @@ def test_levels_of_a_pyramid_share_packed_weights(channels, outputs, kernel, opt
     module, params = relay.frontend.from_onnx(model)
     with treadle.transform.PassContext(opt_level=3):
         packed = relay.build(module, "llvm -mcpu=x86-64-v3" + options, params=params).get_params().values()
-    # One form for each algorithm and tile that levels choose, at most two, not one for each level.
-    assert len([p for p in packed if len(p.shape) == 6]) <= 2 * len(model.graph.initializer)
+    # Large levels may take larger tiles than small ones, but no form of a weight is there twice.
+    forms = [p.shape for p in packed if len(p.shape) == 6]
+    assert len(set(forms)) == len(forms) <= 2 * len(model.graph.initializer)
