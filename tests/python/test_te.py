@@ -348,3 +348,60 @@ def test_reductions_whose_bounds_depend_on_axes(how):
     tvm.build(s, [S, C, V, D, T])(*map(tvm.nd.array, (starts, columns, values, dense)), out)
     rows = [values[a:b] @ dense[columns[a:b]] for a, b in zip(starts, starts[1:])]
     np.testing.assert_allclose(out.numpy(), np.cumsum(rows, axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("layout", ["split", "fused", "tiles", "reduction"])
+def test_cache_write_takes_the_layout_of_the_axes(layout, target):
+    a = te.placeholder((30, 20), name="A")
+    k = te.reduce_axis((0, 20), "k")
+    if layout == "reduction":
+        c = te.compute((30,), lambda i: te.max(a[i, k], k), name="C")
+    else:
+        c = te.compute((30, 20), lambda i, j: a[i, j] * 2 + 1, name="C")
+    s = te.create_schedule(c.op)
+    if layout == "split":
+        outer, inner = s[c].split(c.op.axis[0], 8)  # 30 isn't a multiple
+        s[c].reorder(inner, outer, c.op.axis[1])
+        shape = [8, 4, 20]
+    elif layout == "fused":
+        outer, inner = s[c].split(s[c].fuse(*c.op.axis), nparts=7)
+        s[c].reorder(inner, outer)
+        shape = [86, 7]
+    elif layout == "tiles":
+        s[c].tile(*c.op.axis, 5, 5)
+        shape = [6, 4, 5, 5]
+    else:
+        s[c].split(c.op.axis[0], 8)
+        shape = [4, 8]
+    cache = s.cache_write(c, "global")
+    assert [int(d) for d in cache.shape] == shape
+    assert [axis.var.name for axis in s[c].leaf_iter_vars] == [axis.var.name for axis in c.op.axis]
+    s[cache].vectorize(cache.op.axis[-1])
+    values = np.random.default_rng(0).standard_normal((30, 20)).astype("float32")
+    expected = values.max(1) if layout == "reduction" else values * 2 + 1
+    result = run(s, [a, c], [values, np.zeros_like(expected)], target)[1]
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_cache_write_refuses_what_would_lose_its_axis():
+    def schedule():
+        a = te.placeholder((32,), name="A")
+        b = te.compute((32,), lambda i: a[i] + 1, name="B")
+        c = te.compute((32,), lambda i: b[i] * 2, name="C")
+        s = te.create_schedule(c.op)
+        return s, b, c, s[c].split(c.op.axis[0], 8)
+
+    s, _, c, (_, inner) = schedule()
+    s[c].vectorize(inner)
+    with pytest.raises(tvm.Error, match="axes of stage 'C' were split.*annotated"):
+        s.cache_write(c, "local")
+    s, b, c, (outer, _) = schedule()
+    s[b].compute_at(s[c], outer)
+    with pytest.raises(tvm.Error, match="stage 'B' is computed at an axis of stage 'C'"):
+        s.cache_write(c, "local")
+    a, b, c = matmul(8, 8, 8)
+    s = te.create_schedule(c.op)
+    s[c].split(c.op.reduce_axis[0], 4)
+    with pytest.raises(tvm.Error, match="reduction axis 'k' of stage 'C' was already split"):
+        s.cache_write(c, "local")

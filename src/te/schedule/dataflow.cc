@@ -7,6 +7,8 @@
 #include "te/schedule/dataflow.h"
 
 #include "te/schedule/check_reads.h"
+#include "te/schedule/indices.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
@@ -184,6 +186,68 @@ Tensor TeSchedule::CacheRead(const Tensor& tensor, const std::string& scope, con
   return copy;
 }
 
+namespace {
+
+/// The axes that steps made go with the computation, so nothing may refer to them at its old stage.
+void CheckNothingHangsOn(const TeScheduleNode* schedule, const Stage& stage) {
+  if (stage->steps.empty()) return;
+  if (!stage->marks.empty()) {
+    throw ScheduleError(StrCat("cache_write: axes of stage '", stage->op->name,
+                               "' were split, fused or reordered and "
+                               "then annotated ('",
+                               stage->marks[0].key, "'); annotate the stages after it"));
+  }
+  for (const Stage& other : schedule->stages) {
+    if (other->attach_stage == stage.get()) {
+      throw ScheduleError(StrCat("cache_write: stage '", other->op->name, "' is computed at an axis of stage '",
+                                 stage->op->name, "', whose axes were split, fused or reordered; place it after"));
+    }
+  }
+}
+
+/// The computation with axes of its own, and where the stage's elements are in its results. Where axes of the stage
+/// were split, fused or reordered, the results have a dimension for each that came of it, in their order: another
+/// layout.
+std::pair<Operation, Array<PrimExpr>> CachedComputation(const StageNode* stage, const ComputeOpNode* compute,
+                                                        const std::string& name) {
+  auto cached = MakeObject<ComputeOpNode>();
+  cached->name = name;
+  cached->tag = compute->tag;
+  cached->attrs = compute->attrs;
+  const StageIndices leaves = IndicesOf(stage, compute->axis, false, "cache_write");
+  if (!leaves.other_steps.empty() && !leaves.other_steps[0].inputs.empty()) {
+    throw ScheduleError(StrCat("cache_write: reduction axis '", leaves.other_steps[0].inputs[0]->var->name_hint,
+                               "' of stage '", stage->op->name,
+                               "' was already split or fused; do that in the cached stage"));
+  }
+  const Map<Var, PrimExpr> positions = PositionsOf(stage, compute->axis);
+  Map<Var, PrimExpr> fresh_axes;
+  Array<PrimExpr> indices;
+  arith::Analyzer analyzer;
+  for (const IterVar& leaf : stage->leaf_iter_vars) {
+    if (IsReduce(leaf)) continue;
+    IterVar fresh(leaf->dom, Var(leaf->var->name_hint + ".c", leaf->var.dtype()), leaf->iter_type);
+    cached->axis.push_back(fresh);
+    fresh_axes.Set(leaf->var, fresh->var);
+    indices.push_back(stage->steps.empty() ? PrimExpr(leaf->var) : analyzer.Simplify(positions.at(leaf->var)));
+  }
+  auto move = [&](const PrimExpr& e) { return tir::Substitute(tir::Substitute(e, leaves.values), fresh_axes); };
+  const PrimExpr inside = tir::Substitute(leaves.condition, fresh_axes);
+  cached->reduce_axis = compute->reduce_axis;
+  cached->body = compute->body.Map([&](const PrimExpr& e) {
+    PrimExpr moved = move(e);
+    if (tir::is_const_int(inside, 1)) return moved;
+    if (const auto* reduce = moved.as<tir::ReduceNode>()) {
+      return PrimExpr(tir::Reduce(reduce->combiner, reduce->source, reduce->axis, inside && reduce->condition,
+                                  reduce->value_index, reduce->init));
+    }
+    return tir::if_then_else(inside, moved, tir::make_zero(moved.dtype()));
+  });
+  return {Operation{ObjectPtr<Object>(cached)}, indices};
+}
+
+}  // namespace
+
 Array<Tensor> TeSchedule::CacheWrite(const Array<Tensor>& tensors, const std::string& scope) {
   if (tensors.empty()) throw ScheduleError("cache_write: no tensors given");
   Stage stage = (*this)[tensors[0]];
@@ -204,27 +268,10 @@ Array<Tensor> TeSchedule::CacheWrite(const Array<Tensor>& tensors, const std::st
     throw ScheduleError(StrCat("cache_write: stage '", name, "' has ", compute->body.size(),
                                " outputs, which are cached together; expected a list of all of them"));
   }
-  if (!stage->steps.empty()) {
-    throw ScheduleError(
-        StrCat("cache_write: axes of stage '", name, "' were already split, fused or reordered; cache it before"));
-  }
-  // The computation with axes of its own.
-  auto cached = MakeObject<ComputeOpNode>();
-  cached->name = UniqueName(get(), StrCat(name, ".", scope));
-  cached->tag = compute->tag;
-  cached->attrs = compute->attrs;
-  Map<Var, PrimExpr> vmap;
-  Array<PrimExpr> indices;
-  for (const IterVar& iv : compute->axis) {
-    IterVar fresh(iv->dom, Var(iv->var->name_hint + ".c", iv->var.dtype()), iv->iter_type);
-    cached->axis.push_back(fresh);
-    vmap.Set(iv->var, fresh->var);
-    indices.push_back(iv->var);
-  }
-  cached->reduce_axis = compute->reduce_axis;
-  cached->body = compute->body.Map([&](const PrimExpr& e) { return tir::Substitute(e, vmap); });
-  Operation cached_op{ObjectPtr<Object>(cached)};
-  // The stage keeps its axes and copies.
+  CheckNothingHangsOn(get(), stage);
+  const auto [cached_op, indices] =
+      CachedComputation(stage.get(), compute, UniqueName(get(), StrCat(name, ".", scope)));
+  // The stage has the axes of the operation and copies.
   auto copy = MakeObject<ComputeOpNode>();
   copy->name = compute->name;
   copy->attrs = compute->attrs;
@@ -243,6 +290,7 @@ Array<Tensor> TeSchedule::CacheWrite(const Array<Tensor>& tensors, const std::st
   auto* stage_node = const_cast<StageNode*>(stage.get());
   stage_node->op = copy_op;
   stage_node->leaf_iter_vars = copy->axis;
+  stage_node->steps.clear();
   InsertStage(node(), cache_stage, stage, false);
   Propagate(node(), [&](const Tensor& t, const Operation&) -> Tensor {
     if (t->op.same_as(before)) return Tensor(t->shape, t->dtype, copy_op, t->value_index);

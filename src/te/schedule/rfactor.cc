@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "te/schedule/dataflow.h"
-#include "treadle/arith/analyzer.h"
+#include "te/schedule/indices.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/schedule.h"
 #include "treadle/tir/stmt_functor.h"
@@ -15,60 +15,6 @@ using tir::ReduceNode;
 using tir::ScheduleError;
 
 namespace {
-
-bool IsReduce(const IterVar& iv) { return iv->iter_type == IterVarType::kCommReduce; }
-
-/// The operation's reduction axes in terms of the axes that the stage's steps made of them.
-struct ReduceIndices {
-  Map<Var, PrimExpr> values;
-  PrimExpr condition = tir::make_bool(true);  ///< of the indices that imperfect splits don't cut off
-  std::vector<StageStep> other_steps;
-};
-
-ReduceIndices IndicesOf(const StageNode* stage, const ComputeOpNode* op) {
-  ReduceIndices result;
-  arith::Analyzer analyzer;
-  for (const IterVar& iv : op->reduce_axis) result.values.Set(iv->var, iv->var);
-  auto substitute = [&](const Map<Var, PrimExpr>& step) {
-    Map<Var, PrimExpr> next;
-    for (const auto& [var, value] : result.values) next.Set(var, tir::Substitute(value, step));
-    result.values = next;
-    result.condition = tir::Substitute(result.condition, step);
-  };
-  for (const StageStep& step : stage->steps) {
-    size_t reduce = 0;
-    for (const IterVar& iv : step.inputs) reduce += IsReduce(iv);
-    if (reduce == 0) {
-      result.other_steps.push_back(step);
-      continue;
-    }
-    if (reduce < step.inputs.size() || step.kind == StageStep::Kind::kReorder) {
-      throw ScheduleError(StrCat("rfactor: reduction axes of stage '", stage->op->name,
-                                 "' were already reordered, or fused with data axes; factor it before"));
-    }
-    Map<Var, PrimExpr> map;
-    if (step.kind == StageStep::Kind::kSplit) {
-      const IterVar parent = step.inputs[0], outer = step.outputs[0], inner = step.outputs[1];
-      analyzer.Bind(outer->var, outer->dom);
-      analyzer.Bind(inner->var, inner->dom);
-      PrimExpr index = outer->var * inner->dom->extent + inner->var;
-      map.Set(parent->var, parent->dom->min + index);
-      substitute(map);
-      PrimExpr inside = index < parent->dom->extent;
-      if (!analyzer.CanProve(inside)) result.condition = result.condition && inside;
-    } else {
-      PrimExpr rest = step.outputs[0]->var;
-      for (size_t i = step.inputs.size(); i-- > 0;) {
-        const IterVar& iv = step.inputs[i];
-        PrimExpr index = i > 0 ? tir::floormod(rest, iv->dom->extent) : rest;
-        map.Set(iv->var, iv->dom->min + index);
-        rest = tir::floordiv(rest, iv->dom->extent);
-      }
-      substitute(map);
-    }
-  }
-  return result;
-}
 
 IterVar Fresh(const IterVar& iv, IterVarType type, Map<Var, PrimExpr>* vmap) {
   Var var(iv->var->name_hint, iv->var.dtype());
@@ -97,7 +43,7 @@ Array<Tensor> TeSchedule::RFactor(const Tensor& tensor, const IterVar& axis, int
                                -(rank + 1), ", ", rank, "]"));
   }
   const auto position = static_cast<size_t>(factor_axis < 0 ? factor_axis + rank + 1 : factor_axis);
-  ReduceIndices indices = IndicesOf(stage.get(), op);
+  StageIndices indices = IndicesOf(stage.get(), op->reduce_axis, true, "rfactor");
 
   // Partial results.
   Map<Var, PrimExpr> vmap;
