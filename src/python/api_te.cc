@@ -5,6 +5,7 @@
 #include "driver/lower/lower_tir.h"
 #include "python/checked.h"
 #include "targets/llvm/codegen.h"
+#include "tir/passes/narrow_types.h"
 #include "tir/passes/passes.h"
 #include "tir/passes/split_host_device.h"
 #include "treadle/arith/analyzer.h"
@@ -400,6 +401,7 @@ void RegisterTeApi() {
     }
     throw Error(StrCat("there is no lowering pass ", name));
   });
+  Reg("tir.NarrowDataType", [](tir::PrimFunc func, int bits) { return tir::NarrowIndexTypes(std::move(func), bits); });
   // [packed function, the one that it calls]
   Reg("tir.MakePackedAPI", [](tir::PrimFunc func) {
     const tir::SplitFunction split = tir::MakePackedApi(func);

@@ -138,3 +138,43 @@ def test_constants_of_64_bits_and_several_modules():
         tvm.build([tvm.lower(s, [a, b], name="one")] * 2)
     large = tir.const(2**64 - 1, "uint64")
     assert int(large) == 2**64 - 1 == large and str(large) == "18446744073709551615" and int(tir.const(-1, "int64")) == -1
+
+
+def test_narrow_data_type():
+    from treadle.script import tir as T
+
+    @T.prim_func
+    def func(a: T.Buffer((1000, 64), "float32"), b: T.Buffer((1000, 64), "int64"), n: T.int64):
+        for i, j in T.grid(T.int64(1000), T.int64(64)):
+            if i * T.int64(64) + j < T.int64(60000):
+                b[i, j] = (i * T.int64(64) + j) * n + T.Cast("int64", a[i, (j + T.int64(3)) % T.int64(64)])
+
+    module = tvm.IRModule({"func": func})
+    narrow = tir.transform.NarrowDataType(32)(module)
+    text = narrow["func"].script()
+    assert "T.grid(1000, 64)" in text and "if i * 64 + j < 60000" in text and "b[i, j] = " in text
+    assert "(j + 3) % 64" in text and "T.Cast(\"int64\", i) * T.int64(64)" in text  # what is stored keeps its type
+    shorter = tir.transform.NarrowDataType(16)(module)["func"].script()
+    assert "j + T.int16(3)" in shorter and "< T.int64(60000)" in shorter  # 60 000 isn't an int16
+    values = np.random.default_rng(0).uniform(0, 100, (1000, 64)).astype("float32")
+    index = np.arange(64000).reshape(1000, 64)
+    expected = np.where(index < 60000, index * 10 ** 9 + np.roll(values, -3, 1).astype("int64"), 0)
+    for each in (module, narrow, tir.transform.NarrowDataType(16)(module)):
+        result = tvm.nd.array(np.zeros((1000, 64), "int64"))
+        tvm.build(each["func"], target="llvm")(tvm.nd.array(values), result, 10 ** 9)
+        np.testing.assert_array_equal(result.numpy(), expected)
+    with pytest.raises(tvm.Error, match="7 bits; expected 8, 16 or 32"):
+        tir.transform.NarrowDataType(7)(module)
+
+
+def test_buffers_over_pointers():
+    pointer = tir.Var("p", tvm.ir.PointerType(tvm.ir.PrimType("float32"), "shared"))
+    buffer = tir.decl_buffer((4, 4), "float32", data=pointer, strides=[8, 1])
+    assert buffer.data.same_as(pointer) and buffer.scope() == "shared" and int(buffer.strides[0]) == 8
+    assert str(tir.Var("n", tvm.ir.PrimType("int64")).dtype) == "int64"
+    with pytest.raises(tvm.DTypeError, match="data is 3; expected a pointer"):
+        tir.decl_buffer((4,), "float32", data=3)
+    with pytest.raises(tvm.DTypeError, match="expected a pointer"):
+        tir.decl_buffer((4,), "float32", data=tir.Var("n", "int32"))
+    with pytest.raises(ValueError, match="its data is in 'shared'"):
+        tir.decl_buffer((4,), "float32", data=pointer, scope="local")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .._core import Object
 from .._ffi import Api, Array, get_global_func, register_object
 from ..error import DTypeError
-from ..ir import FloatImm, IntImm, Node, PrimExpr, Range
+from ..ir import FloatImm, IntImm, Node, PrimExpr, Range, Type
 
 _api = Api("tir")
 
@@ -98,12 +98,16 @@ def as_expr(value: Any) -> PrimExpr:
 
 @register_object("tir.Var")
 class Var(PrimExpr):
-    """A variable; equal only to itself."""
+    """A variable; equal only to itself. Of a pointer, `dtype` is its type: ir.PointerType(ir.PrimType("float32"))."""
 
     name_hint: str
 
-    def __init__(self, name: str, dtype: DTypeLike = "int32") -> None:
-        super().__init__(_api.Var(name, str(dtype)))
+    def __init__(self, name: str, dtype: DTypeLike | Type = "int32") -> None:
+        kind = dtype._type_key() if isinstance(dtype, Type) else ""
+        if kind == "PointerType":
+            super().__init__(_api.PointerVar(name, dtype.element_type.dtype, dtype.storage_scope))
+        else:
+            super().__init__(_api.Var(name, str(dtype.dtype if kind == "PrimType" else dtype)))
 
     @property
     def name(self) -> str:

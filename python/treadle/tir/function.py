@@ -75,18 +75,27 @@ def _vector(begin, lanes):
 def decl_buffer(shape: Shape, dtype: DTypeLike = "float32", name: str = "buffer", data: Any = None,
                 strides: Sequence[Scalar] | None = None, elem_offset: Scalar | None = None, scope: str = "global",
                 data_alignment: int = -1, offset_factor: int = 0, buffer_type: str = "") -> Buffer:
-    """A buffer with a pointer of its own."""
+    """A buffer over the pointer `data`, such as the data of another buffer; without it, over a pointer of its own."""
     shape = shape if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
-    if data is not None or buffer_type:
-        raise ValueError("decl_buffer: data and buffer_type aren't supported; the buffer gets a pointer of its own")
+    if buffer_type:
+        raise ValueError(f"decl_buffer {name}: buffers of type {buffer_type!r} aren't supported; a dimension of 1 has "
+                         "stride 1 like any other")
     shape = [as_expr(d) for d in shape]
     if any(isinstance(d, IntImm) and int(d) < 0 for d in shape):
         raise ValueError(f"decl_buffer {name}: a dimension of shape {shape} is negative")
     if strides and len(strides) != len(shape):
         raise ValueError(f"decl_buffer {name}: {len(strides)} strides for {len(shape)} dimensions; expected one for each")
-    return _api.decl_buffer(shape, str(dtype), name, scope or "global",
-                            [as_expr(d) for d in strides or []], None if elem_offset is None else as_expr(elem_offset),
-                            data_alignment, offset_factor)
+    strides = [as_expr(d) for d in strides or []]
+    elem_offset = None if elem_offset is None else as_expr(elem_offset)
+    if data is None:
+        return _api.decl_buffer(shape, str(dtype), name, scope or "global", strides, elem_offset, data_alignment,
+                                offset_factor)
+    if not isinstance(data, Var):
+        raise DTypeError(f"decl_buffer {name}: data is {data!r}; expected a pointer, such as the data of another buffer")
+    over = _api.BufferOver(data, shape, str(dtype), name, strides, elem_offset, data_alignment, offset_factor)
+    if scope not in ("", "global", over.scope()):
+        raise ValueError(f"decl_buffer {name}: scope {scope!r}, but its data is in {over.scope()!r}")
+    return over
 
 
 @register_object("tir.PrimFunc")

@@ -75,6 +75,13 @@ def SkipAssert() -> Pass:  # pylint: disable=invalid-name
     return prim_func_pass(run, opt_level=0, name="tir.SkipAssert")
 
 
+def NarrowDataType(target_bits: int = 32) -> Pass:  # pylint: disable=invalid-name
+    """Loop variables and indices of wider integers are computed in `target_bits` (8, 16 or 32), where the ranges of the
+    loops show that no value overflows. Values that are stored keep their type."""
+    return prim_func_pass(lambda function, module, context: _tir.NarrowDataType(function, target_bits), opt_level=0,
+                          name="tir.NarrowDataType")
+
+
 def VerifyMemory() -> Pass:  # pylint: disable=invalid-name
     """An error where the host would touch memory of a device."""
     from .analysis import verify_memory
@@ -193,7 +200,7 @@ _REFUSED = {
     "InjectPrefetch": "prefetches of schedules are intrinsics from the start", "LegalizePackedCalls": _CODE,
     "LiftAttrScope": _NO_MACHINE, "LowerDeviceStorageAccessInfo": _NO_MACHINE, "LowerTVMBuiltin": _CODE,
     "LowerWarpMemory": _NO_MACHINE, "MergeDynamicSharedMemoryAllocations": "memory that blocks share has known sizes",
-    "NarrowDataType": "indices keep the type that they are written in", "TextureFlatten": _NO_MACHINE,
+    "TextureFlatten": _NO_MACHINE,
     "ThreadSync": _DEVICE, "UnifyThreadBinding": _DEVICE}
 
 
