@@ -361,3 +361,53 @@ def test_deep_nesting_is_refused():
         from_source(HEAD + f"  A[0, 0] = {deep}\n")
     with pytest.raises(ScriptError):
         from_source(HEAD + f"  A[0, 0] = {' + '.join(['A[0, 0]'] * 5000)}\n")
+
+
+def test_older_loads_and_stores():
+    @T.prim_func
+    def func(a: T.handle, b: T.handle, n: T.int32) -> None:
+        A = T.match_buffer(a, (4, 8), "float32")
+        B = T.match_buffer(b, (32,), "float32")
+        copy = T.allocate([32], "float32", "global")
+        for i in T.serial(0, 8):
+            T.store(copy.data, T.ramp(i * 4, 1, 4), T.load("float32x4", A.data, T.ramp(i * 4, 1, 4)), T.broadcast(True, 4))
+        for i in range(32):
+            T.store(B.data, i, T.load("float32", copy, i, i < n) * T.float32(2), i < n + 2)
+            A.data[i] = A.data[i] + T.float32(1)
+
+    assert tvm.ir.structural_equal(from_source(func.script()), func)
+    before = np.arange(32, dtype="float32")
+    a, b = tvm.nd.array(before.reshape(4, 8)), tvm.nd.array(np.full(32, -1, "float32"))
+    tvm.build(func, target="llvm")(a, b, 5)
+    np.testing.assert_array_equal(a.numpy().ravel(), before + 1)
+    np.testing.assert_array_equal(b.numpy(), [0, 2, 4, 6, 8, 0, 0] + [-1] * 25)
+
+
+def test_buffers_over_the_data_of_others():
+    @T.prim_func
+    def func(A: T.Buffer((4, 4), "float32"), B: T.Buffer((16,), "float32")):
+        flat = T.decl_buffer((16,), "float32", data=A.data)
+        local = T.allocate([16], "float32", "global")
+        tile = T.decl_buffer((4, 4), "float32", data=local.data)
+        for i, j in T.grid(4, 4):
+            tile[i, j] = flat[j * 4 + i]
+        for i in range(16):
+            B[i] = local[i]
+
+    assert tvm.ir.structural_equal(from_source(func.script()), func)
+    values = np.arange(16, dtype="float32").reshape(4, 4)
+    result = tvm.nd.array(np.zeros(16, "float32"))
+    tvm.build(func, target="llvm")(tvm.nd.array(values), result)
+    np.testing.assert_array_equal(result.numpy(), values.T.ravel())
+
+
+@pytest.mark.parametrize("line, message", [
+    ("T.store(A.data, 0)", "expected T.store"),
+    ("T.store(n, 0, 1.0)", "isn't the data of a buffer"),
+    ("A[0, 0] = T.load(\"float32\", A.data)", "expected T.load"),
+    ("A[0, 0] = T.load(\"int32\", A.data, 0)", "holds float32"),
+    ("T.store(A.data, T.ramp(0, 1, 4), T.broadcast(T.float32(1), 4), T.ramp(0, 1, 4) < T.broadcast(3, 4))", "masks of vectors"),
+])
+def test_mistakes_in_older_loads_and_stores(line, message):
+    with pytest.raises(ScriptError, match=message):
+        from_source(HEAD + f"  {line}\n")

@@ -4,7 +4,7 @@ import ast
 
 from ..error import Error
 from ..ir import IntImm, PrimExpr, Range
-from ..tir import Buffer, StringImm, Var, const
+from ..tir import Buffer, StringImm, Var, const, decl_buffer
 from ..tir.expr import EqualOp, _api, as_expr
 from ..tir.stmt import _api as _stmts
 
@@ -51,6 +51,11 @@ def is_number(value):
     return isinstance(value, (bool, int, float))
 
 
+def is_pointer(value):
+    """Whether a value is the address of elements, such as the data of a buffer."""
+    return isinstance(value, Var) and getattr(value.type_annotation, "element_type", None) is not None
+
+
 class Expressions:
     """Evaluates expressions. `words` is the module that scripts call T; `names` are what the surroundings of the script
     call by name; `trusted`: it may call them."""
@@ -58,9 +63,57 @@ class Expressions:
     def __init__(self, source, words, names, trusted):
         self.source, self._words, self._trusted = source, words, trusted
         self._names, self._scopes = names, [{}]
+        self._owners, self._flat = {}, {}  # pointer: the buffer that it is the data of; the same as one dimension
 
     def fail(self, node, message, cause=None):
         self.source.fail(node, message, cause)
+
+    # Buffers as the memory behind them: T.load, T.store and A.data[i]
+
+    def owned(self, buffer):
+        """The buffer, which is known as the owner of its data from now on."""
+        self._owners.setdefault(buffer.data, buffer)
+        return buffer
+
+    def flat(self, node, pointer):
+        """The buffer of one dimension over a pointer."""
+        if isinstance(pointer, Buffer):
+            pointer = pointer.data
+        owner = self._owners.get(pointer) if isinstance(pointer, Var) else None
+        if owner is None:
+            self.fail(node, f"{pointer!r} isn't the data of a buffer of this function")
+        if len(owner.strides) > 0:
+            self.fail(node, f"buffer {owner.name} has strides: read it by its indices")
+        if pointer not in self._flat:
+            size = as_expr(1)
+            for each in owner.shape:
+                size = size * each
+            one = len(owner.shape) == 1 and (owner.elem_offset is None or owner.elem_offset == 0)
+            self._flat[pointer] = owner if one else decl_buffer((size,), str(owner.dtype), owner.name, data=pointer,
+                                                                elem_offset=owner.elem_offset)
+        return self._flat[pointer]
+
+    def mask(self, node, predicate):
+        """The condition of a load or store; None where it always holds."""
+        predicate = as_expr(True if predicate is None else predicate)
+        predicate = getattr(predicate, "value", predicate) if predicate._type_key() == "tir.Broadcast" else predicate
+        if isinstance(predicate, IntImm) and predicate.value:
+            return None
+        if "x" in str(predicate.dtype):
+            self.fail(node, "masks of vectors must be the same for all elements")
+        return predicate
+
+    def _load(self, node):
+        """T.load(dtype, pointer, index, predicate)."""
+        args, named = self.arguments(node)
+        if not 3 <= len(args) <= 4 or not isinstance(args[0], str) or not set(named) <= {"predicate"}:
+            self.fail(node, "expected T.load(dtype, pointer, index, predicate)")
+        buffer = self.flat(node, args[1])
+        load = _stmts.BufferLoad(buffer, [as_expr(args[2])])
+        if str(load.dtype) != args[0]:
+            self.fail(node, f"the element is {load.dtype}, not {args[0]}: buffer {buffer.name} holds {buffer.dtype}")
+        predicate = self.mask(node, (args[3:] or [named.get("predicate")])[0])
+        return load if predicate is None else self._words.if_then_else(predicate, load, const(0, args[0]))
 
     # Names
 
@@ -219,6 +272,7 @@ class Expressions:
 
     def _Subscript(self, node):
         value = self.eval(node.value)
+        value = self.flat(node, value) if is_pointer(value) else value
         if isinstance(value, Buffer):
             for each in self.indices(node):
                 if isinstance(each, ast.Slice):
@@ -266,8 +320,8 @@ class Expressions:
         return [self.eval(a) for a in node.args], {k.arg: self.eval(k.value) for k in node.keywords}
 
     def _Call(self, node):
-        if self.word(node.func) == "Let":
-            return self._let(node)
+        if self.word(node.func) in ("Let", "load"):
+            return self._let(node) if node.func.attr == "Let" else self._load(node)
         function = self.eval(node.func)
         if not callable(function):
             self.fail(node, f"{function!r} can't be called")

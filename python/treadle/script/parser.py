@@ -10,7 +10,7 @@ from ..tir import Buffer, PrimFunc, Var, const, decl_buffer
 from ..tir.expr import _api, as_expr
 from ..tir.stmt import (Allocate, AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, SeqStmt, Stmt, While,
                         _api as _stmts)
-from .expressions import Expressions, ScriptError, Source, annotation, extent_of, is_number
+from .expressions import Expressions, ScriptError, Source, annotation, extent_of, is_number, is_pointer
 from .printer import holds_block
 
 _KINDS = {"serial": 0, "parallel": 1, "vectorized": 2, "unroll": 3, "thread_binding": 4}
@@ -189,7 +189,10 @@ class Statements(Expressions):
         buffer = self._allocated(call, name)
         return Allocate(buffer, self.suite(node.body, {name: buffer}))
 
-    _with_decl_buffer = _with_allocate
+    def _with_decl_buffer(self, node, call, name):
+        if not any(k.arg == "data" for k in call.keywords):
+            return self._with_allocate(node, call, name)
+        return self.suite(node.body, {name: self._make_Buffer(call, name)})
 
     # Calls as statements
 
@@ -207,6 +210,15 @@ class Statements(Expressions):
         if len(call.args) != 1:
             self.fail(call, "T.evaluate takes one expression")
         return Evaluate(self.expr(call.args[0]))
+
+    def _say_store(self, call):
+        args, named = self.arguments(call)
+        if not 3 <= len(args) <= 4 or not set(named) <= {"predicate"}:
+            self.fail(call, "expected T.store(pointer, index, value, predicate)")
+        buffer, index, value = self.flat(call, args[0]), as_expr(args[1]), as_expr(self.typed(args[2], args[0].dtype))
+        predicate = self.mask(call, (args[3:] or [named.get("predicate")])[0])
+        store = BufferStore(buffer, self.typed(value, buffer.dtype), [index])
+        return store if predicate is None else IfThenElse(predicate, store, None)
 
     def _say_reads(self, call):
         self._regions(call, "reads")
@@ -278,6 +290,7 @@ class Statements(Expressions):
 
     def _store(self, target, value):
         buffer = self.eval(target.value)
+        buffer = self.flat(target, buffer) if is_pointer(buffer) else buffer
         if not isinstance(buffer, Buffer):
             self.fail(target, f"only elements of buffers can be assigned, not of {buffer!r}")
         stored = self.expr(value, str(buffer.dtype))
@@ -337,7 +350,10 @@ class Statements(Expressions):
         self.define(name, buffer)
         return lambda body: Allocate(buffer, body)
 
-    _make_decl_buffer = _make_allocate
+    def _make_decl_buffer(self, call, name):
+        if any(k.arg == "data" for k in call.keywords):
+            return self._make_Buffer(call, name)
+        return self._make_allocate(call, name)
 
     def _allocated(self, call, name):
         args, named = self.arguments(call)
@@ -370,8 +386,7 @@ class Statements(Expressions):
 
     def _buffer(self, node, name, args, named):
         """The buffer of the arguments (shape, dtype, layout by name)."""
-        spec = self._words.Buffer(*args, **named)
-        return declare(spec, name)
+        return self.owned(declare(self._words.Buffer(*args, **named), name))
 
 
 def declare(spec, name):
@@ -381,10 +396,7 @@ def declare(spec, name):
     shape = spec.shape if isinstance(spec.shape, (tuple, list)) else (spec.shape,)
     if data is None:
         return decl_buffer(shape, spec.dtype, name, data_alignment=align, **layout)
-    plain = decl_buffer(shape, spec.dtype, name)
-    offset = layout["elem_offset"]
-    return _stmts.BufferOver(data, list(plain.shape), str(spec.dtype), name, [as_expr(s) for s in layout["strides"] or []],
-                             plain.elem_offset if offset is None else as_expr(offset), align, layout["offset_factor"])
+    return decl_buffer(shape, spec.dtype, name, data=data, data_alignment=align, **layout)
 
 
 class Functions(Statements):
@@ -419,7 +431,7 @@ class Functions(Statements):
     def _parameter(self, node, spec):
         spec = spec() if isinstance(spec, self._words._BufferWord) else spec
         if isinstance(spec, self._words.BufferSpec):
-            buffer = declare(spec, node.arg)
+            buffer = self.owned(declare(spec, node.arg))
             handle = Var(f"{node.arg}_handle", "handle")
             self._handles[handle] = buffer
             self.define(node.arg, buffer)

@@ -36,7 +36,7 @@ class Printer:
     def __init__(self):
         self._names, self._used = {}, {"T", "I", "range", *keyword.kwlist}
         self._loops = {}  # variable of a loop from 0: its extent
-        self._free = []  # lines that declare what the signature doesn't
+        self._free = []  # (pointer or None, line): lines that declare what the signature doesn't
 
     def name(self, node, hint):
         """The name of a variable or buffer."""
@@ -98,7 +98,7 @@ class Printer:
             kind = e.type_annotation
             words = [e.dtype] if kind is None or kind._type_key() != "PointerType" else [
                 "handle", kind.element_type.dtype, kind.storage_scope]
-            self._free.append(f"{name} = T.var({', '.join(_quoted(str(w)) for w in words)})")
+            self._free.append((None, f"{name} = T.var({', '.join(_quoted(str(w)) for w in words)})"))
         return self._names[e]
 
     def _IterVar(self, e):
@@ -143,7 +143,7 @@ class Printer:
         if buffer not in self._names:
             data = self.expr(buffer.data) if buffer.data not in self._owners else f"{self._owners[buffer.data]}.data"
             name = self.name(buffer, buffer.name)
-            self._free.append(f"{name} = T.Buffer({self._layout(buffer)}, data={data})")
+            self._free.append((buffer.data, f"{name} = T.Buffer({self._layout(buffer)}, data={data})"))
         return self._names[buffer]
 
     def _layout(self, buffer, scope=False):
@@ -166,6 +166,13 @@ class Printer:
         name = self.name(buffer, buffer.name)
         self._owners[buffer.data] = name
         return name
+
+    def _views(self, buffers):
+        """The lines that declare other buffers over the data of these, which come after theirs."""
+        owned = [any(data is not None and data.same_as(b.data) for b in buffers) for data, _ in self._free]
+        lines = [line for (_, line), mine in zip(self._free, owned) if mine]
+        self._free = [each for each, mine in zip(self._free, owned) if not mine]
+        return lines
 
     def region(self, region):
         """A box of elements: A[i, 0:n]."""
@@ -207,6 +214,9 @@ class Printer:
             name = self._declare(stmt.buffer)
             call = f"T.allocate([{shape}], \"{stmt.buffer.dtype}\", \"{stmt.buffer.scope()}\"{self._annotations(stmt)})"
             plain, block = f"{name} = {call}", f"with {call} as {name}:"
+            body = self.body(stmt.body)
+            body = [*self._views([stmt.buffer]), *body]
+            return [plain, *body] if last else [block, *_indented(body)]
         elif isinstance(stmt, AssertStmt):
             condition, message = self.expr(stmt.condition), self.expr(stmt.message)
             plain, block = f"assert {condition}, {message}", f"with T.Assert({condition}, {message}):"
@@ -308,9 +318,9 @@ class Printer:
                 lines.append(f"T.{word}({', '.join(self.region(r) for r in regions)})")
         if len(block.annotations) > 0:
             lines.append(f"T.block_attr({self._mapping(block.annotations)})")
-        if block.init is not None:
-            lines += ["with T.init():", *_indented(self.body(block.init))]
-        return lines + self.body(block.body)
+        init = [] if block.init is None else ["with T.init():", *_indented(self.body(block.init))]
+        body = self.body(block.body)
+        return [*lines, *self._views(block.alloc_buffers), *init, *body]
 
     def _axes(self, realize):
         """The block's axes: T.axis.remap for those that are a whole loop each."""
@@ -380,7 +390,7 @@ class Printer:
             top.insert(0, f"T.func_attr({{\"global_symbol\": {_quoted(str(symbol))}}})")
         body = self._function_body(func.body)
         decorator = "@T.prim_func" if symbol is not None else "@T.prim_func(private=True)"
-        return [decorator, f"def {name}({', '.join(params)}):", *_indented([*top, *self._free, *body])]
+        return [decorator, f"def {name}({', '.join(params)}):", *_indented([*top, *(line for _, line in self._free), *body])]
 
     def _function_body(self, body):
         if _kind(body) == "BlockRealize" and _is_root(body):

@@ -118,7 +118,7 @@ class _Statement:
 
 STATEMENTS = ("block", "init", "axis", "grid", "serial", "parallel", "vectorized", "unroll", "thread_binding", "reads",
               "writes", "where", "block_attr", "func_attr", "alloc_buffer", "match_buffer", "allocate", "decl_buffer",
-              "buffer_decl", "evaluate", "attr", "LetStmt", "Assert", "launch_thread", "Let", "var")
+              "buffer_decl", "evaluate", "attr", "LetStmt", "Assert", "launch_thread", "Let", "load", "store", "var")
 for _name in STATEMENTS:
     globals()[_name] = _Statement(f"T.{_name}")
 
