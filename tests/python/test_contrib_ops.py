@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of com.microsoft beside ONNX Runtime, which defines them."""
-import pathlib
-import platform
+"""Operators of com.microsoft beside ONNX Runtime, which defines them; products of bytes are in test_contrib_bytes.py."""
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
 
 import treadle
-
-#: Without dot products of bytes ONNX Runtime adds pairs of products in 16 bits, which saturate.
-peer_is_exact = pytest.mark.skipif(
-    platform.machine() == "x86_64" and "vnni" not in pathlib.Path("/proc/cpuinfo").read_text(),
-    reason="ONNX Runtime's sums of bytes saturate on this processor")
 
 ort = pytest.importorskip("onnxruntime")
 RNG = np.random.default_rng(7)
@@ -95,34 +88,6 @@ def test_unary(op, attributes):
 def test_concatenation_of_different_scales():
     inputs = {**Y, **X, "b": byte((1, 8, 6, 6)), "bs": number(0.013), "bz": number(7, "uint8")}
     near(*both("QLinearConcat", inputs, SCALES, {"y": "uint8"}, axis=1))
-
-
-@peer_is_exact
-@pytest.mark.parametrize("quantised", [False, True])
-@pytest.mark.parametrize("k", [5, 64])
-def test_gemm(quantised, k):
-    inputs = {"a": byte((3, k)), "xs": number(0.02), "xz": number(100, "uint8"), "b": byte((9, k), "int8"),
-              "bs": RNG.uniform(0.001, 0.01, 9).astype(np.float32), "bz": np.zeros(9, np.int8),
-              "c": RNG.integers(-1000, 1000, 9).astype(np.int32)}
-    if quantised:
-        inputs.update(Y)
-    near(*both("QGemm", inputs, SCALES + ["b", "c"], {"y": "uint8" if quantised else "float32"}, transB=1))
-
-
-@peer_is_exact
-def test_convolution_with_channels_last():
-    inputs = {"x": byte((1, 6, 7, 8)), "xs": number(0.02), "xz": number(100, "uint8"), "w": byte((16, 8, 3, 3), "int8"),
-              "ws": RNG.uniform(0.001, 0.01, 16).astype(np.float32), "wz": np.zeros(16, np.int8), **Y,
-              "c": RNG.integers(-1000, 1000, 16).astype(np.int32)}
-    near(*both("QLinearConv", inputs, SCALES + ["w", "c"], {"y": "uint8"}, channels_last=1, pads=[1, 1, 1, 1]))
-
-
-@peer_is_exact
-def test_dynamically_quantised_products():
-    w = {"w": byte((32, 20), "int8"), "ws": RNG.uniform(0.001, 0.01, 20).astype(np.float32)}
-    near(*both("DynamicQuantizeMatMul", {"x": real(2, 5, 32), **w, "wz": None, "bias": real(20)}, ["w", "ws", "bias"]))
-    near(*both("MatMulIntegerToFloat", {"x": byte((5, 32)), "w": w["w"], "xs": number(0.02), "ws": w["ws"],
-                                        "xz": number(9, "uint8")}, ["w", "ws", "xs", "xz"]))
 
 
 @pytest.mark.parametrize("batch,weights,columns,known,attributes", [
@@ -348,21 +313,3 @@ def test_group_norm_of_channels_in_the_last_dimension():
     normal = (groups - groups.mean((1, 3), keepdims=True)) / np.sqrt(groups.var((1, 3), keepdims=True) + 1e-5)
     wanted = normal.reshape(x.shape) * scale + bias
     np.testing.assert_allclose(y, wanted / (1 + np.exp(-wanted)), rtol=1e-4, atol=1e-5)
-
-
-@peer_is_exact
-@pytest.mark.parametrize("columns", [False, True])
-@pytest.mark.parametrize("weight", ["int8", "uint8"])
-def test_attention_of_bytes(weight, columns):
-    scale = RNG.uniform(0.001, 0.01, 48 if columns else ()).astype(np.float32)
-    inputs = {"x": byte((2, 5, 24)), "w": byte((24, 48), weight), "bias": real(48), "xs": number(0.02), "ws": scale,
-              "mask": np.array([5, 3], np.int32), "xz": number(100, "uint8"), "wz": number(3, weight),
-              "past": real(2, 2, 4, 3, 4)}
-    if columns:
-        inputs["wz"] = np.full(48, 3, weight)
-    mask_of_all = dict(inputs, mask=np.array([[1] * 8, [1] * 6 + [0] * 2], np.int32))
-    outputs = {"y": "float32", "present": "float32"}
-    constants = ["w", "bias", "xs", "ws", "xz", "wz"]
-    near(*both("QAttention", mask_of_all, constants, outputs, num_heads=4), tolerance=1e-4)
-    near(*both("QAttention", dict(inputs, past=None), constants, {"y": "float32"}, num_heads=4, unidirectional=1),
-         tolerance=1e-4)
