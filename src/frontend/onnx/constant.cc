@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "frontend/onnx/dynamic_rules.h"
+#include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/symbolic_dims.h"
 #include "frontend/onnx/tensor_data.h"
@@ -29,7 +30,11 @@ Expr ImportConstant(NodeImport& n) {
       n.MarkText();
       return TextConstant(n, *value->t);
     }
-    n.ToType(value->t->data_type);  // refuses elements of 4 and 2 bits
+    const ElemType type = value->t->data_type;
+    const bool narrow =
+        type == ElemType::kInt4 || type == ElemType::kUInt4 || type == ElemType::kInt2 || type == ElemType::kUInt2;
+    if (narrow) return ConvertTo(n, n.Const(ToNDArray(*value->t, where)), StoredType(type, where));
+    n.ToType(type);
     return n.Const(ToNDArray(*value->t, where));
   }
   if (name == "sparse_value") {

@@ -20,17 +20,18 @@ namespace {
 /// An expression as the input of a node.
 class GivenInput : public NodeInput {
  public:
-  explicit GivenInput(Expr e) : expr_(std::move(e)) {}
+  GivenInput(Expr e, std::optional<ElemType> narrow) : expr_(std::move(e)), narrow_(narrow) {}
   Expr expr() override { return expr_; }
   std::optional<NDArray> known() override {
     const auto* constant = expr_.as<relay::ConstantNode>();
     if (constant == nullptr) return std::nullopt;
     return constant->data;
   }
-  bool sub_byte() const override { return false; }
+  std::optional<ElemType> sub_byte() const override { return narrow_; }
 
  private:
   Expr expr_;
+  std::optional<ElemType> narrow_;
 };
 
 Attribute Named(const char* name, Attribute::Type type) {
@@ -48,7 +49,12 @@ StandardOp::StandardOp(NodeImport& n, std::string op_type, int opset) : n_(n), o
 }
 
 StandardOp& StandardOp::Operand(const Expr& value) {
-  operands_.push_back(value);
+  operands_.emplace_back(value, std::nullopt);
+  return *this;
+}
+
+StandardOp& StandardOp::Input(size_t i) {
+  operands_.emplace_back(n_.Has(i) ? n_.In(i) : Expr(), n_.Has(i) ? n_.SubByte(i) : std::nullopt);
   return *this;
 }
 
@@ -92,9 +98,9 @@ std::vector<Expr> StandardOp::Import(size_t count) {
   TREADLE_ICHECK(rule != nullptr) << "no rule for " << node_.op_type << " " << version;
   std::vector<std::unique_ptr<GivenInput>> given;
   std::vector<NodeInput*> inputs;
-  for (const Expr& operand : operands_) {
+  for (const auto& [operand, narrow] : operands_) {
     node_.inputs.push_back(operand.defined() ? "given" : "");
-    given.push_back(operand.defined() ? std::make_unique<GivenInput>(operand) : nullptr);
+    given.push_back(operand.defined() ? std::make_unique<GivenInput>(operand, narrow) : nullptr);
     inputs.push_back(given.back().get());
   }
   for (size_t i = 0; i < count; ++i) node_.outputs.push_back(StrCat("result", i));

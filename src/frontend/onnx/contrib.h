@@ -36,6 +36,8 @@ class StandardOp {
   StandardOp(NodeImport& n, std::string op_type, int opset);
   /// An operand; a null one is left out.
   StandardOp& Operand(const relay::Expr& value);
+  /// Input `i` of the node, left out where the node leaves it out; elements of 4 and 2 bits stay known as such.
+  StandardOp& Input(size_t i);
   /// The node's own attributes of these names, where it has them.
   StandardOp& Take(std::initializer_list<const char*> names);
   StandardOp& Set(const char* name, int64_t value);
@@ -50,7 +52,7 @@ class StandardOp {
   NodeImport& n_;
   Node node_;
   int opset_;
-  std::vector<relay::Expr> operands_;
+  std::vector<std::pair<relay::Expr, std::optional<ElemType>>> operands_;
 };
 
 /// Input `i` as float32, of scale and zero point (which may be left out) at inputs `scale` and `zero_point`.

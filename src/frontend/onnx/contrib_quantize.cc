@@ -104,8 +104,10 @@ Expr ImportQGemm(NodeImport& n) {
     Expr scale = n.Call("multiply", {n.Reshape(n.In(1), {}), n.In(4)});
     if (RankOf(scale) == 1 && n.StaticDim(scale, 0) == 1) scale = n.Reshape(scale, {});
     const Expr zero = n.Scalar(DataType::Int(32), 0);
-    Expr bias = n.Rank(6) <= 1 ? n.Call("qnn.dequantize", {n.In(6), scale, zero}, {{"axis", int64_t{0}}})
-                               : n.Call("multiply", {n.Cast(n.In(6), kFloat), scale});
+    // One scale, or one for each element; other biases broadcast.
+    const bool alike = RankOf(scale) == 0 || (n.Rank(6) == 1 && n.StaticDim(n.In(6), 0) != 1);
+    Expr bias = alike && n.Rank(6) <= 1 ? n.Call("qnn.dequantize", {n.In(6), scale, zero}, {{"axis", int64_t{0}}})
+                                        : n.Call("multiply", {n.Cast(n.In(6), kFloat), scale});
     product = n.Call("add", {product, bias});
   }
   if (alpha != 1) product = n.Call("multiply", {product, n.Scalar(kFloat, alpha)});
@@ -143,12 +145,12 @@ Expr ImportMatMulIntegerToFloat(NodeImport& n) {
 
 /// As the standard's, but per tensor where no axis is given.
 Expr ImportMsQuantizeLinear(NodeImport& n) {
-  StandardOp op(n, "QuantizeLinear", 21);
-  return op.Operand(n.In(0)).Operand(n.In(1)).Operand(n.Has(2) ? n.In(2) : Expr()).Take({"axis"}).Import1();
+  n.AllowSubByte();
+  return StandardOp(n, "QuantizeLinear", 21).Input(0).Input(1).Input(2).Take({"axis", "block_size"}).Import1();
 }
 Expr ImportMsDequantizeLinear(NodeImport& n) {
-  StandardOp op(n, "DequantizeLinear", 21);
-  return op.Operand(n.In(0)).Operand(n.In(1)).Operand(n.Has(2) ? n.In(2) : Expr()).Take({"axis"}).Import1();
+  n.AllowSubByte();
+  return StandardOp(n, "DequantizeLinear", 21).Input(0).Input(1).Input(2).Take({"axis", "block_size"}).Import1();
 }
 
 }  // namespace

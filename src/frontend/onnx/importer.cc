@@ -47,10 +47,13 @@ class Value : public NodeInput {
 
   Expr expr() override;
   std::optional<NDArray> known() override;
-  bool sub_byte() const override {
-    return (tensor_ && !is_text() && ElemTypeBits(tensor_->data_type) < 8) ||
-           (sparse_ && ElemTypeBits(sparse_->values.data_type) < 8);
+  std::optional<ElemType> sub_byte() const override {
+    if (narrow_.has_value() || is_text() || (!tensor_ && !sparse_)) return narrow_;
+    const ElemType type = tensor_ ? tensor_->data_type : sparse_->values.data_type;
+    return ElemTypeBits(type) < 8 ? std::optional(type) : std::nullopt;
   }
+  /// Elements of 4 or 2 bits, which the expression has as bytes.
+  void set_sub_byte(std::optional<ElemType> type) { narrow_ = type; }
   bool is_text() const override { return text_ || (tensor_ && tensor_->data_type == ElemType::kString); }
   bool poisoned() const { return !expr_.defined() && tensor_ == nullptr && sparse_ == nullptr; }
 
@@ -63,6 +66,7 @@ class Value : public NodeInput {
   std::shared_ptr<const SparseTensor> sparse_;
   NDArray array_;
   Expr expr_;
+  std::optional<ElemType> narrow_;
   bool text_ = false;
   bool computed_ = false;  ///< by the model when it runs: `known` has looked
 };
@@ -91,7 +95,11 @@ struct Scope {
 
   std::shared_ptr<Value> Capture(const std::string& name, Value& value) {
     // Weights are constants within: kernels of the function can prepare them.
-    if (auto known = value.known()) return std::make_shared<Value>(MakeConstant(*known, Span(name)));
+    if (auto known = value.known()) {
+      auto constant = std::make_shared<Value>(MakeConstant(*known, Span(name)));
+      constant->set_sub_byte(value.sub_byte());
+      return constant;
+    }
     Expr expr = value.expr();
     for (const auto& [var, source] : captured) {
       if (source.same_as(expr)) return std::make_shared<Value>(Expr(var), value.is_text());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/tensor_data.h"
 #include "frontend/onnx/text_operands.h"
 
@@ -28,7 +29,7 @@ void NodeImport::Invalid(const std::string& message) const {
 
 NodeInput* NodeImport::Read(size_t i) {
   read_inputs_.insert(i);
-  if (inputs_[i]->sub_byte() && !allow_sub_byte_) {
+  if (inputs_[i]->sub_byte().has_value() && !allow_sub_byte_) {
     Unsupported(StrCat("input ", i, " has elements of 4 or 2 bits, which isn't implemented"));
   }
   if (inputs_[i]->is_text() && (text_operands_ == nullptr || !text_operands_->Allows(i)))
@@ -39,6 +40,12 @@ NodeInput* NodeImport::Read(size_t i) {
 Expr NodeImport::In(size_t i) {
   if (!Has(i)) Invalid(StrCat("input ", i, " is missing"));
   return Read(i)->expr();
+}
+
+DataType NodeImport::StatedDType(size_t i) {
+  const DataType dtype = DType(i);
+  const std::optional<ElemType> narrow = SubByte(i);
+  return narrow.has_value() ? StoredType(*narrow, StrCat("input ", i)) : dtype;
 }
 
 Array<Expr> NodeImport::AllInputs() {

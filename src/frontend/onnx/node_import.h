@@ -36,8 +36,8 @@ class NodeInput {
   virtual relay::Expr expr() = 0;
   /// The value if it is known when compiling, weights included.
   virtual std::optional<NDArray> known() = 0;
-  /// Whether the element type has 4 or 2 bits (the array has a byte per element then).
-  virtual bool sub_byte() const = 0;
+  /// The element type where it has 4 or 2 bits (the array has a byte per element then).
+  virtual std::optional<ElemType> sub_byte() const = 0;
   /// Whether the elements are strings: the expression is of their numbers (values.h).
   virtual bool is_text() const { return false; }
 };
@@ -109,6 +109,10 @@ class NodeImport : public ExprBuilder {
   // ---- Types of inputs.
   int Rank(size_t i) { return RankOf(In(i)); }
   DataType DType(size_t i) { return TypeOf(In(i))->dtype; }
+  /// The element type where it has 4 or 2 bits and the input comes as bytes.
+  std::optional<ElemType> SubByte(size_t i) const { return inputs_[i]->sub_byte(); }
+  /// The element type that the model states, of 4 and 2 bits, too.
+  DataType StatedDType(size_t i);
   /// Shape of an input that has to be static; refuses the node otherwise.
   std::vector<int64_t> StaticShape(size_t i) { return StaticShapeOf(In(i)); }
   std::vector<int64_t> StaticShapeOf(const relay::Expr& expr);

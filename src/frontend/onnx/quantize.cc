@@ -48,8 +48,8 @@ void CheckParameters(NodeImport& n, size_t scale, DataType stored) {
   const DataType type = n.DType(scale);
   if (!type.is_floating()) n.Invalid(StrCat("the scale (input ", scale, ") is ", type, ", expected a float"));
   if (!n.Has(scale + 1)) return;
-  if (n.DType(scale + 1) != stored) {
-    n.Invalid(StrCat("the zero point (input ", scale + 1, ") is ", n.DType(scale + 1), ", expected ", stored));
+  if (n.StatedDType(scale + 1) != stored) {
+    n.Invalid(StrCat("the zero point (input ", scale + 1, ") is ", n.StatedDType(scale + 1), ", expected ", stored));
   }
   const Expr &given = n.In(scale), &zero = n.In(scale + 1);
   const Array<PrimExpr>&s = TypeOf(given)->shape, &z = TypeOf(zero)->shape;
@@ -103,6 +103,7 @@ bool IsPlainQuantised(NodeImport& n, size_t i, int64_t block) {
 }
 
 Expr ImportQuantizeLinear(NodeImport& n) {
+  n.AllowSubByte();
   const bool saturate = n.Flag("saturate", true);
   int64_t axis = n.Int("axis", 1);
   int64_t block = n.Int("block_size", 0);
@@ -113,7 +114,7 @@ Expr ImportQuantizeLinear(NodeImport& n) {
   }
   DataType dtype = DataType::UInt(8);
   if (n.Has(2)) {
-    dtype = n.DType(2);
+    dtype = n.StatedDType(2);
   } else if (n.Int("output_dtype", 0) != 0) {
     dtype = StoredType(static_cast<ElemType>(n.Int("output_dtype")), "'output_dtype'");
   }
@@ -150,7 +151,7 @@ Expr ImportDequantizeLinear(NodeImport& n) {
   if (n.DType(0).is_floating() && n.DType(0).bits() > 8) {
     n.Invalid(StrCat("the operand is ", n.DType(0), ", expected an integer or a float of 8 bits or less"));
   }
-  CheckParameters(n, 1, n.DType(0));
+  CheckParameters(n, 1, n.StatedDType(0));
   if (n.DType(0).is_integral() && IsPlainQuantised(n, 0, block) && dtype == DataType::Float(32)) {
     return n.Call("qnn.dequantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, n.DType(0))},
                   {{"axis", ParameterAxis(n, axis)}});
@@ -186,17 +187,22 @@ std::vector<Expr> ImportDynamicQuantizeLinear(NodeImport& n) {
   return {y, scale, zero_point};
 }
 
+/// Scales or zero points (input `i`) of a matrix, which are one per row, or per column, where they have rank 2 and
+/// more: there is one along the dimension that a product sums over.
+void CheckSummed(NodeImport& n, size_t i, bool per_column) {
+  const Array<PrimExpr>& shape = TypeOf(n.In(i))->shape;
+  if (shape.size() < 2) return;
+  const int64_t* size = AsConstInt(shape[per_column ? shape.size() - 2 : shape.size() - 1]);
+  if (size == nullptr || *size == 1) return;
+  n.Invalid(StrCat("scales or zero points (input ", i, ") differ along the dimension that is summed over"));
+}
+
 /// Input `i` as int32 without its zero point, input `zero_point`: one number, or one per element of dimension `axis`.
 Expr Centered(NodeImport& n, size_t i, size_t zero_point, int axis) {
   if (n.DType(i).bits() > 8 || !n.DType(i).is_integral()) n.Unsupported(StrCat("operands of type ", n.DType(i)));
   Expr x = n.Cast(n.In(i), DataType::Int(32));
   if (!n.Has(zero_point)) return x;
-  if (const Array<PrimExpr>& shape = TypeOf(n.In(zero_point))->shape; shape.size() > 1) {
-    // One per row, or per column: what is summed over has one zero point.
-    const size_t summed = axis == n.Rank(i) - 1 ? shape.size() - 2 : shape.size() - 1;
-    const int64_t* size = AsConstInt(shape[summed]);
-    if (size != nullptr && *size != 1) n.Invalid("zero points differ along the dimension that is summed over");
-  }
+  CheckSummed(n, zero_point, axis == n.Rank(i) - 1);
   Expr value = n.Cast(n.In(zero_point), DataType::Int(32));
   int rank = n.Rank(i);
   // Higher ranks are those of the operand already, with 1 where they broadcast.
@@ -258,10 +264,17 @@ Expr ImportQLinearMatMul(NodeImport& n) {
     return Requantised(n, product, n.Call("multiply", {Parameter(n, n.In(1)), Parameter(n, n.In(4))}), 6, -1);
   }
   const Array<PrimExpr> shape = TypeOf(product)->shape;
-  int rank = RankOf(product);
-  auto scale = [&](size_t i, int axis) { return n.Cast(Spread(n, n.In(i), shape, axis, 0), real); };
+  const int rank = RankOf(product);
+  // One number, a vector with one for each row (of b: column), or of the operand's rank.
+  auto spread = [&](size_t i, int axis) {
+    if (n.Rank(i) > rank) n.Invalid(StrCat("input ", i, " has a higher rank than the result"));
+    return n.Rank(i) > 1 ? n.In(i) : Spread(n, n.In(i), shape, axis, 0);
+  };
+  auto scale = [&](size_t i, int axis) { return n.Cast(spread(i, axis), real); };
+  CheckSummed(n, 1, false);
+  CheckSummed(n, 4, true);
   Expr factor = n.Call("divide", {n.Call("multiply", {scale(1, rank - 2), scale(4, rank - 1)}), scale(6, rank - 2)});
-  Expr zero_point = Spread(n, n.In(7), shape, rank - 2, 0);
+  Expr zero_point = spread(7, rank - 2);
   return Saturate(n, n.Call("multiply", {n.Cast(product, real), factor}), zero_point, n.DType(7));
 }
 
