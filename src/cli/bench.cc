@@ -219,7 +219,7 @@ struct BenchVerb {
     }
     std::vector<size_t> counts(contexts.size());
     std::vector<std::exception_ptr> errors(contexts.size());
-    std::vector<std::thread> workers;
+    std::vector<std::jthread> workers;  // joined, too, where not all can be started
     const auto begin = Clock::now();
     for (size_t i = 0; i < contexts.size(); ++i) {
       workers.emplace_back([&, i] {
@@ -230,7 +230,7 @@ struct BenchVerb {
         }
       });
     }
-    for (std::thread& worker : workers) worker.join();
+    for (std::jthread& worker : workers) worker.join();
     const double spent = SecondsSince(begin);
     for (const std::exception_ptr& error : errors) {
       if (error) std::rethrow_exception(error);

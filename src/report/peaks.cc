@@ -25,7 +25,7 @@ double MeasureSpeed(size_t threads, double block_bytes, double least_bytes) {
   const auto count = static_cast<size_t>(block_bytes / sizeof(uint64_t));
   const auto rounds = static_cast<size_t>(std::max(1.0, least_bytes / block_bytes));
   std::vector<double> speeds(threads);
-  std::vector<std::thread> workers;
+  std::vector<std::jthread> workers;  // joined, too, where not all can be started
   for (double& speed : speeds) {
     workers.emplace_back([&speed, count, rounds] {
       const std::vector<uint64_t> block(count, 1);
@@ -42,7 +42,7 @@ double MeasureSpeed(size_t threads, double block_bytes, double least_bytes) {
       }
     });
   }
-  for (std::thread& worker : workers) worker.join();
+  for (std::jthread& worker : workers) worker.join();
   return std::accumulate(speeds.begin(), speeds.end(), 0.0);
 }
 

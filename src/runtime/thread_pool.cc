@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -398,8 +399,9 @@ class Pool {
     std::lock_guard<std::mutex> lock(mutex_);
     int count = count_.load(std::memory_order_relaxed);
     while (count < wanted) {
-      auto worker = std::make_unique<Worker>();
+      std::unique_ptr<Worker> worker;
       try {
+        worker = std::make_unique<Worker>();
         std::thread([w = worker.get()] {
           AllowProcessCpus();
           pthread_setname_np(pthread_self(), "treadle");
@@ -407,6 +409,8 @@ class Pool {
         }).detach();
       } catch (const std::system_error&) {
         break;  // no more threads to be had: work with those there are
+      } catch (const std::bad_alloc&) {
+        break;  // nor memory for them
       }
       workers_[count] = worker.release();
       count_.store(++count, std::memory_order_release);

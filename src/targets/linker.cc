@@ -66,7 +66,13 @@ class LinkerOutput {
     fd_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd_ < 0) throw RuntimeError(StrCat("can't open the pipe ", path_, ": ", std::strerror(errno)));
     fcntl(fd_, F_SETPIPE_SZ, 1 << 20);
-    thread_ = std::thread([this] { Receive(); });
+    try {
+      buffer_.resize(1 << 20);
+      thread_ = std::thread([this] { Receive(); });
+    } catch (...) {
+      close(fd_);
+      throw;
+    }
   }
   ~LinkerOutput() { Stop(); }
   LinkerOutput(const LinkerOutput&) = delete;
@@ -77,6 +83,7 @@ class LinkerOutput {
   std::string Finish() {
     Stop();
     if (out_of_memory_) throw RuntimeError("not enough memory for the library's code");
+    if (read_error_ != 0) throw RuntimeError(StrCat("can't read what the linker writes: ", std::strerror(read_error_)));
     return std::move(library_);
   }
 
@@ -89,14 +96,16 @@ class LinkerOutput {
   }
 
   void Receive() {
-    std::vector<char> buffer(1 << 20);
     for (;;) {
       const bool last = done_;  // looked at first: what is in the pipe now is all then
-      const ssize_t got = read(fd_, buffer.data(), buffer.size());
+      const ssize_t got = read(fd_, buffer_.data(), buffer_.size());
       if (got > 0) {
-        Keep({buffer.data(), static_cast<size_t>(got)});
+        Keep({buffer_.data(), static_cast<size_t>(got)});
         continue;
       }
+      if (got < 0 && errno == EINTR)
+        continue;  // by a signal of the program around: nothing says that the pipe is empty
+      if (got < 0 && errno != EAGAIN) read_error_ = errno;
       if (last) return;
       pollfd waiting{fd_, POLLIN, 0};
       if (got == 0 || poll(&waiting, 1, 1) <= 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -113,7 +122,9 @@ class LinkerOutput {
   }
 
   std::string path_, library_;
+  std::vector<char> buffer_;  // of the thread, which couldn't report that there is no memory for it
   int fd_ = -1;
+  int read_error_ = 0;
   bool out_of_memory_ = false;
   std::atomic<bool> done_{false};
   std::thread thread_;

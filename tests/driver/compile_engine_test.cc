@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/lower/compile_engine.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <atomic>
 
 #include "driver/lower/kernel_cache.h"
 #include "treadle/driver/compile.h"
@@ -9,6 +12,8 @@
 #include "treadle/passes/passes.h"
 #include "treadle/relay/text.h"
 #include "treadle/schedule/kernel.h"
+#include "treadle/targets/target_spec.h"
+#include "treadle/tir/schedule.h"
 
 namespace treadle::driver {
 namespace {
@@ -17,7 +22,8 @@ class CompileEngineTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { RegisterAll(); }  // before the members: targets are registered then
   /// A fused function of vectors of `size`.
-  static relay::Function Add(int size) {
+  static relay::Function Add(int size) { return Add(std::to_string(size)); }
+  static relay::Function Add(const std::string& size) {
     const std::string type = StrCat("Tensor[(", size, "), float32]");
     IRModule module = relay::ParseModule(StrCat("#[version = \"0.0.5\"]\ndef @main(%x: ", type, ", %y: ", type,
                                                 ") {\n  fn (%a: ", type, ", %b: ", type, ", Primitive=1) -> ", type,
@@ -58,6 +64,54 @@ TEST_F(CompileEngineTest, CachedKernelsArePerPlanAndFreeOfOtherProblemsPlans) {
   context.CopyOnWrite()->config.Set(schedule::kPlansOption, String("{}"));
   transform::PassContext::Scope scope(context);
   EXPECT_EQ(KernelCacheKey("in place", add, target_, ""), before);
+}
+
+/// A target whose schedule is made by `schedule`.
+Target TargetWithSchedule(const std::string& name, const std::function<tir::PrimFunc(const tir::PrimFunc&)>& schedule) {
+  targets::TargetSpec spec;
+  spec.kind.name = name;
+  spec.schedule = [schedule](const tir::PrimFunc& func, const Target&) { return schedule(func); };
+  spec.codegen = [](const targets::Functions&, const Target&, const targets::CodegenOptions&) {
+    return targets::Artifact();
+  };
+  targets::RegisterTarget(spec);
+  return Target(name);
+}
+
+TEST_F(CompileEngineTest, OnlySchedulesThatDontFitSymbolicSizesAreDoneWithoutAndThatIsNoted) {
+  const Target unfit = TargetWithSchedule(
+      "test_unfit", [](const tir::PrimFunc&) -> tir::PrimFunc { throw tir::ScheduleError("split: ? isn't known"); });
+  CompileEngine engine;
+  Kernel& symbolic = engine.Find(Add("?"), unfit);
+  engine.Lower(&symbolic);
+  EXPECT_TRUE(symbolic.lowered.defined());
+  EXPECT_THAT(symbolic.choices, ::testing::HasSubstr("# not scheduled: split: ? isn't known"));
+  EXPECT_THAT([&] { engine.Lower(&engine.Find(Add("8"), unfit)); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("split: ? isn't known")));
+
+  const Target broken = TargetWithSchedule("test_broken", [](const tir::PrimFunc& func) {
+    TREADLE_ICHECK(!func.defined()) << "a defect";
+    return func;
+  });
+  EXPECT_THAT([&] { engine.Lower(&engine.Find(Add("?"), broken)); },
+              ::testing::ThrowsMessage<InternalError>(::testing::HasSubstr("a defect")));
+  const Target refused = TargetWithSchedule(
+      "test_refused", [](const tir::PrimFunc&) -> tir::PrimFunc { throw ShapeError("a user's mistake"); });
+  EXPECT_THAT([&] { engine.Lower(&engine.Find(Add("?"), refused)); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("a user's mistake")));
+}
+
+TEST(ParallelForTest, EveryIndexIsWorkedOnAndTheFirstErrorIsThrown) {
+  std::vector<std::atomic<int>> runs(50);
+  ParallelFor(runs.size(), 4, [&](size_t i) { ++runs[i]; });
+  for (const auto& count : runs) EXPECT_EQ(count, 1);
+  EXPECT_THAT(
+      [] {
+        ParallelFor(50, 4, [](size_t i) {
+          if (i % 2 == 1) throw ShapeError(StrCat("index ", i));
+        });
+      },
+      ::testing::ThrowsMessage<ShapeError>("index 1"));
 }
 
 }  // namespace

@@ -106,6 +106,25 @@ def test_allocations_of_compiling_may_fail(place, target, step):
     assert int(result.stdout.split()[0]) > 1000
 
 
+@pytest.mark.parametrize("call", ["read", "rename", "fsync", "mmap", "fork", "pthread_create"])
+def test_every_other_call_that_fails_is_an_error(place, call):
+    """Each alone, and all from each on: threads that can't be started, a pipe that can't be read ..."""
+    output = place / "out.so"
+    called = 0
+    for arguments in (["compile", place / "m.onnx", "-o", output],
+                      ["compile", place / "m.onnx", "-o", output, "--max-compile-seconds", "60"],
+                      ["bench", place / "m.so", "--repeat", "2", "--warm-up", "1", "--requests", "3"]):
+        result, total = run(place, arguments, call, -1)
+        assert result.returncode == 0, result.stderr
+        called += total
+        for at, count in [(at, count) for at in range(total) for count in (1, total)]:
+            output.unlink(missing_ok=True)
+            result, _ = run(place, arguments, call, at, count)
+            assert result.returncode == 0 or is_error(result), (arguments, at, count, result.returncode, result.stderr)
+            assert leftovers(place) == leftovers(place / "tmp") == [], (arguments, at, count)
+    assert called > 0
+
+
 @pytest.mark.parametrize("call", ["write", "open"])
 @pytest.mark.parametrize("code", ["EIO", "EACCES", "EDQUOT"])
 def test_other_causes_of_failure_are_errors(place, call, code, monkeypatch):

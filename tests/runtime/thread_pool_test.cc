@@ -15,12 +15,27 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
 
 #include "runtime/cpu_topology.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/last_error.h"
+
+namespace {
+/// Whether allocations of over-aligned objects, such as the pool's workers, fail in this thread.
+thread_local bool aligned_allocations_fail = false;
+}  // namespace
+
+void* operator new(size_t size, std::align_val_t alignment) {
+  const auto unit = static_cast<size_t>(alignment);
+  void* data = aligned_allocations_fail ? nullptr : std::aligned_alloc(unit, (size + unit - 1) / unit * unit);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, size_t, std::align_val_t) noexcept { std::free(data); }
 
 namespace treadle::runtime {
 namespace {
@@ -100,6 +115,26 @@ TEST(ThreadPool, TasksOfAThreadThatIsHeldUpAreTakenByOthers) {
   };
   EXPECT_EQ(ParallelLaunch(task, &seen, 8), 0);
   EXPECT_TRUE(seen.in_time);
+}
+
+TEST(ThreadPool, LoopsRunWithTheThreadsThatMemoryIsLeftFor) {
+  // A child, whose pool is empty: the first launch would make its workers.
+  const pid_t child = fork();
+  if (child == 0) {
+    ConcurrencyScope threads(4);
+    std::atomic<int64_t> covered{0};
+    const auto cover = [&covered](int64_t begin, int64_t end) { covered += end - begin; };
+    aligned_allocations_fail = true;
+    for (int i = 0; i < 8; ++i) ParallelFor(100, cover);
+    const bool alone = covered == 800 && WorkerThreads() == 0;
+    aligned_allocations_fail = false;
+    // No thread is counted as busy since then, so that all four take part now.
+    ParallelFor(100, cover);
+    _exit(alone && covered == 900 && WorkerThreads() == 3 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 TEST(ThreadPool, NestedLaunchesRunInTheSameThread) {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <unordered_set>
@@ -182,9 +183,9 @@ void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& w
   std::atomic<size_t> next{0};
   std::vector<std::exception_ptr> errors(count);
   auto run = [&]() {
-    transform::PassContext::Scope scope(context);
     for (size_t i = next++; i < count; i = next++) {
       try {
+        transform::PassContext::Scope scope(context);
         work(i);
       } catch (...) {
         errors[i] = std::current_exception();
@@ -194,11 +195,14 @@ void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& w
   };
   const size_t workers = std::min(count, static_cast<size_t>(threads < 1 ? 1 : threads));
   std::vector<std::thread> helpers;
+  helpers.reserve(workers);  // before any of them runs: an exception would leave threads that nobody joins
   while (helpers.size() + 1 < workers) {
     try {
       helpers.emplace_back(run);
     } catch (const std::system_error&) {
       break;  // no more threads to be had: work with those there are
+    } catch (const std::bad_alloc&) {
+      break;  // nor memory for them
     }
   }
   run();

@@ -210,8 +210,9 @@ double OtherCoreRate(double clock, int64_t size) {
   const Block block(size);
   std::atomic<int> written{0}, read{0};
   std::vector<double> seconds;
+  seconds.reserve(kTurns);
   // Neither numbering of the threads of a core makes the first and the last neighbours.
-  std::thread writer([&] {
+  std::jthread writer([&] {
     BindTo(cpus.back());
     for (int turn = 1; turn <= kTurns; ++turn) {
       while (read.load(std::memory_order_acquire) < turn - 1) std::this_thread::yield();
@@ -219,7 +220,7 @@ double OtherCoreRate(double clock, int64_t size) {
       written.store(turn, std::memory_order_release);
     }
   });
-  std::thread reader([&] {
+  const auto read_all = [&] {
     BindTo(cpus.front());
     for (int turn = 1; turn <= kTurns; ++turn) {
       while (written.load(std::memory_order_acquire) < turn) std::this_thread::yield();
@@ -227,9 +228,14 @@ double OtherCoreRate(double clock, int64_t size) {
       read.store(turn, std::memory_order_release);
     }
     LeaveVectors();
-  });
+  };
+  try {
+    std::jthread(read_all).join();
+  } catch (...) {
+    read.store(kTurns, std::memory_order_release);  // the writer waits for nobody and ends
+    throw;
+  }
   writer.join();
-  reader.join();
   return static_cast<double>(block.bytes()) / (LowerQuartile(seconds) * clock);
 }
 
