@@ -107,6 +107,17 @@ def test_named_layers_keep_float32():
     assert snr(np.maximum(a.astype(np.float64) @ b, 0), kept(**inputs)["y"]) > 110
 
 
+@pytest.mark.parametrize("names, message", [
+    ("prodct", "relay.precision.keep: no layer is named 'prodct'; did you mean 'product'?\n"
+               "help: names are those of the model's products and convolutions, one per line; treadle profile lists them"),
+    ("product\nsomething else", "relay.precision.keep: no layer is named 'something else'\nhelp: names are those"),
+    ("product,product", "relay.precision.keep: no layer is named 'product,product'")])
+def test_names_of_layers_that_do_not_exist_are_refused(names, message):
+    model, *_ = product((4, 32), (32, 16))
+    with pytest.raises(treadle.Error, match=re.escape(message)):
+        treadle.compile(model, precision="bf16", pass_config={"relay.precision.keep": names})
+
+
 @pytest.mark.parametrize("target, instruction", [
     ("llvm -mcpu=znver4", r"vdpbf16ps\s.*zmm"), ("llvm -mcpu=sapphirerapids -mattr=-amx-bf16", r"vdpbf16ps\s.*zmm"),
     ("llvm -mcpu=cooperlake -vector-width=256", r"vdpbf16ps\s.*ymm"),

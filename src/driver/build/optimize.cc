@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver/build/kept_layers.h"
 #include "driver/graph/why_not_graph.h"
 #include "driver/lower/compile_engine.h"
 #include "driver/lower/device_code.h"
@@ -276,6 +277,7 @@ PassContext ContextFor(const BuildTargets& build) {
 }  // namespace
 
 IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion, const Pass& partition) {
+  CheckKeptLayers(module, PassContext::Current());
   module = StateSizeRules(PlaceOnDevices(std::move(module), targets));
   std::vector<Pass> passes = OptimizationPasses(*targets, partition);
   if (before_fusion) {
