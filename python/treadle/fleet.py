@@ -250,16 +250,16 @@ def main(arguments: Sequence[str] | None = None) -> Any:
     """`python -m treadle.fleet model.onnx -o records.jsonl`."""
     import argparse
 
-    parser = argparse.ArgumentParser(prog="python -m treadle.fleet", description="Tunes a model on the slots of a cluster of Ray.")
+    parser = argparse.ArgumentParser(prog="python -m treadle.fleet", description="Tune a model on a Ray cluster.")
     parser.add_argument("model", help="an .onnx file")
-    parser.add_argument("-o", "--output", required=True, help="file of records, appended to")
-    parser.add_argument("--time", default="10m", help="how long: 90s, 10m, 1h (10m)")
-    parser.add_argument("--ray", default="local", help="local: Ray is started here; auto: the cluster of this machine; else an address")
-    parser.add_argument("--slots", type=int, help="actors (as many as nodes say by the resource treadle_slot)")
-    parser.add_argument("--target", default="llvm -mcpu=native", help="what code is for; devices are of one kind")
-    parser.add_argument("--threads", type=int, default=0, help="threads that kernels run on (all)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--page", help="file that tells how the session goes, for a browser")
+    parser.add_argument("-o", "--output", required=True, help="records file to append to")
+    parser.add_argument("--time", default="10m", help="time budget, such as 90s, 10m or 1h (default: 10m)")
+    parser.add_argument("--ray", default="local", help="local: start Ray on this machine; auto: the cluster that this machine belongs to; else an address")
+    parser.add_argument("--slots", type=int, help="number of slots (default: the total of the resource treadle_slot)")
+    parser.add_argument("--target", default="llvm -mcpu=native", help="the target to compile for; all devices must be of the same kind")
+    parser.add_argument("--threads", type=int, default=0, help="number of threads for running kernels (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="seed for the choice of candidates (default: 0)")
+    parser.add_argument("--page", help="write an HTML page about the progress of the session to this file")
     given = parser.parse_args(arguments)
     tuning.seconds_of(given.time)  # said before a cluster starts
     if not os.path.exists(given.model):

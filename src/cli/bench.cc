@@ -308,17 +308,18 @@ struct BenchVerb {
 
 void AddBench(CLI::App* app, Action* action) {
   auto verb = std::make_shared<BenchVerb>();
-  Verb sub(app, "bench", "measure how long a model takes", action, [verb] { return verb->Run(); });
+  Verb sub(app, "bench", "measure the run time of a model, optionally beside other engines", action,
+           [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
-  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
-  verb->counted = sub.Add("--repeat", &verb->repeat, "number of measured runs (20)").Positive();
-  sub.Add("-t,--time", &verb->seconds, "seconds to measure for, instead of a number of runs").NonNegative();
-  sub.Add("--warm-up", &verb->warm_up, "runs before those that are measured (3)").NonNegative();
-  sub.Add("--requests", &verb->requests, "also measure runs per second of so many requests at once (1)")
+  verb->inputs.AddTo(&sub, &verb->flags, "; inputs not given are random");
+  verb->counted = sub.Add("--repeat", &verb->repeat, "number of measured runs (default: 20)").Positive();
+  sub.Add("-t,--time", &verb->seconds, "measure for this many seconds instead of a fixed number of runs").NonNegative();
+  sub.Add("--warm-up", &verb->warm_up, "number of warm-up runs (default: 3)").NonNegative();
+  sub.Add("--requests", &verb->requests, "also measure the throughput of this many concurrent requests (default: 1)")
       .Between(1, kMaxRequests);
-  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
-  sub.Add("--compare", &verb->compare, "also measure: onnxruntime,openvino (Python packages)");
-  sub.Add("--report", &verb->page_file, "write a page about the model, as treadle report does, with these times");
+  sub.Add("--threads", &verb->threads, "number of threads (default: all)").Threads();
+  sub.Add("--compare", &verb->compare, "also measure these Python packages: onnxruntime,openvino");
+  sub.Add("--report", &verb->page_file, "write a report page with these times (see treadle report)");
   sub.Add("--json", &verb->json_file, "write the results to this file");
   verb->flags.AddTo(&sub);
 }

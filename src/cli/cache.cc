@@ -52,9 +52,9 @@ struct CacheVerb {
 
 void AddCache(CLI::App* app, Action* action) {
   auto verb = std::make_shared<CacheVerb>();
-  Verb sub(app, "cache", "show, clear or limit the cache of compiled kernels", action, [verb] { return verb->Run(); });
-  sub.Add("action", &verb->action, "show, clear or limit (show)").OneOf({"show", "clear", "limit"});
-  sub.Add("size", &verb->size, "of limit: 512MiB, 2GiB, ..");
+  Verb sub(app, "cache", "show, clear or limit the kernel cache", action, [verb] { return verb->Run(); });
+  sub.Add("action", &verb->action, "show, clear or limit (default: show)").OneOf({"show", "clear", "limit"});
+  sub.Add("size", &verb->size, "for limit: the new limit, such as 512MiB or 2GiB");
   sub.Add("--json", &verb->json, "machine-readable output");
 }
 

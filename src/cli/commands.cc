@@ -22,44 +22,50 @@ std::string QuickTarget(const std::string& target) {
 
 void CompileFlags::AddTo(Verb* verb) {
   verb->Group("General");
-  verb->Add("--plugin", &request.plugins, "library that brings an external code generator or its run time").OneEach();
-  verb->Add("--max-tensor-bytes", &max_tensor_bytes, "largest buffer: 4GiB (the machine's memory)");
-  verb->Add("--huge-pages", &huge_pages, "for weights: auto, on or off (auto)").OneOf({"auto", "on", "off"});
-  verb->Add("-q,--quiet", &quiet, "no progress, no notes");
+  verb->Add("--plugin", &request.plugins,
+            "plug-in to load: an external code generator, its run-time part, or any other plug-in")
+      .OneEach();
+  verb->Add("--max-tensor-bytes", &max_tensor_bytes,
+            "limit for a single buffer, such as 4GiB (default: the machine's memory)");
+  verb->Add("--huge-pages", &huge_pages, "move weights to huge pages: auto, on or off (default: auto)")
+      .OneOf({"auto", "on", "off"});
+  verb->Add("-q,--quiet", &quiet, "print neither progress nor notes");
   verb->Add("-v,--verbose", &verbose, "print each pass and kernel as it is compiled");
-  verb->Group("How to compile");
+  verb->Group("Compilation");
   sizes_ = {
-      verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\""),
-      verb->Add("--dim", &dims, "sizes of symbolic dimensions, or ranges: batch=1,height=64..640:32k").OneEach(),
+      verb->Add("--input-shapes", &input_shapes, "input shapes: \"x:[1,3,224,224] y:[8]\""),
+      verb->Add("--dim", &dims, "sizes, or ranges, of named dynamic dimensions: batch=1,height=64..640:32k").OneEach(),
   };
   how_ = {
-      verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
-      verb->Add("--opt-level", &request.opt_level, "0 to 4 (3)").Between(0, 4),
-      verb->Add("--external", &external, "external code generators, best first").OneEach(),
-      verb->Add("--disabled-pass", &disabled_pass, "passes to leave out").OneEach(),
-      verb->Add("--required-pass", &required_pass, "passes to run whatever the level").OneEach(),
-      verb->Add("!--no-cache", &request.use_cache, "compile all kernels anew, and don't keep them"),
+      verb->Add("--target", &request.target, "the target to compile for (default: llvm -mcpu=native)"),
+      verb->Add("--opt-level", &request.opt_level, "optimisation level, 0 to 4 (default: 3)").Between(0, 4),
+      verb->Add("--external", &external, "external code generators, in order of preference").OneEach(),
+      verb->Add("--disabled-pass", &disabled_pass, "passes to skip").OneEach(),
+      verb->Add("--required-pass", &required_pass, "passes to run regardless of the optimisation level").OneEach(),
+      verb->Add("!--no-cache", &request.use_cache, "neither read nor write the kernel cache"),
       verb->Add("--max-model-memory", &max_model_memory,
-                "what the parts of an ONNX file may take: 2GiB (about ten times its size)"),
+                "memory limit for the contents of an ONNX file: 2GiB (default: about ten times its size)"),
       verb->Add("--precision", &precision,
-                "of products: f32, bf16, f16 (accumulated in float32), mixed (bf16 where faster), auto (within "
-                "--max-error)")
+                "number format of matrix products and convolutions, accumulated in float32: f32, bf16, f16, mixed "
+                "(bf16 where it "
+                "is faster), auto (mixed, within --max-error)")
           .OneOf({"f32", "bf16", "f16", "mixed", "auto"}),
-      verb->Add("--max-error", &max_error, "of outputs, relative to their norm, with --precision auto (0.01)")
+      verb->Add("--max-error", &max_error,
+                "with --precision auto: limit for the error of the outputs relative to their norm (default: 0.01)")
           .NonNegative(),
       verb->Add("--quick", &quick,
-                "compile with few of LLVM's passes and without Winograd's method: a third to two thirds less time, 3 x "
-                "3 convolutions "
-                "half as fast"),
+                "compile with few LLVM passes and without Winograd's method: takes a third to two thirds less time, "
+                "but 3 x 3 "
+                "convolutions run half as fast"),
       verb->Add("--accuracy", &accuracy,
-                "what methods may lose: strict (nothing), default (little), fast (1e-3 of a layer's range)")
+                "error allowed for fast algorithms: strict (none), default (small), fast (1e-3 of a layer's range)")
           .OneOf({"strict", "default", "fast"}),
-      verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
-      verb->Add("--records", &records, "file of records that treadle tune wrote: its plans are used"),
-      verb->Add("!--no-calibration", &calibration, "don't use what doctor --calibrate measured of this machine"),
-      verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
+      verb->Add("--pass-config", &pass_config, "set an option of a pass: key=value").OneEach(),
+      verb->Add("--records", &records, "use the plans in a records file of treadle tune"),
+      verb->Add("!--no-calibration", &calibration, "ignore the results of doctor --calibrate"),
+      verb->Add("--pass-timing", &request.pass_timing, "print the time of each graph pass"),
       verb->Add("--check-passes", &check_passes,
-                "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
+                "check the graph before and after each pass: types, or numbers (slow: uses the interpreter)")
           .OneEach(),
   };
   verb->Group("");
@@ -69,12 +75,16 @@ void InputFlags::AddTo(Verb* verb, CompileFlags* flags, const std::string& other
   flags->fills_inputs = true;
   verb->Group("Inputs");
   verb->Add("-i,--input", &texts,
-            "name=file (.npy, .npz, .pb, or a picture), or random, random:0..255, ones, zeros, a number" + others +
-                "; repeatable")
+            "name=value, where value is a file (.npy, .npz, .pb, or an image), random, random:0..255, ones, zeros or a "
+            "number" +
+                others + "; repeatable")
       .OneEach();
-  verb->Add("--seed", &seed, "of random inputs (0)").NonNegative();
-  verb->Add("--mean", &mean, "taken from a picture's values of 0 to 255: 123.7,116.3,103.5 (0)");
-  verb->Add("--scale", &scale, "then divides them: 58.4,57.1,57.4 (255 for floats, 1 for integers)");
+  verb->Add("--seed", &seed, "seed of random inputs (default: 0)").NonNegative();
+  verb->Add("--mean", &mean,
+            "for images: subtracted from the values of 0 to 255, such as 123.7,116.3,103.5 (default: 0)");
+  verb->Add(
+      "--scale", &scale,
+      "for images: divides the difference, such as 58.4,57.1,57.4 (default: 255 for float inputs, 1 for integers)");
   verb->Group("");
 }
 

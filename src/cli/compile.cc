@@ -78,11 +78,9 @@ struct ExplainVerb {
 
 void AddExplain(CLI::App* app, Action* action) {
   auto verb = std::make_shared<ExplainVerb>();
-  Verb sub(
-      app, "explain",
-      "what was decided and why: fusion, layouts, element types, external code generators; kernels to choose from, "
-      "their costs, why not others",
-      action, [verb] { return verb->Run(); });
+  Verb sub(app, "explain",
+           "print the compiler's decisions and their reasons: fusion, layouts, number formats, kernels with costs",
+           action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
   verb->flags.AddTo(&sub);
 }
@@ -94,16 +92,18 @@ void AddCompile(CLI::App* app, Action* action) {
   Verb sub(app, "compile", "compile an ONNX model, or Relay text, to a shared library", action,
            [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
-  sub.Add("-o,--output", &verb->flags.request.output, "the library to write; for target c also DIR/, for C sources")
+  sub.Add("-o,--output", &verb->flags.request.output, "the library to write; with target c also DIR/, for C sources")
       .Required();
   verb->flags.AddTo(&sub);
   sub.Add("--dump", &verb->flags.dump,
-          "stages to write as text: relay, relay-opt, fusion, partition, kernels, explain, tir, ll, asm, c, graph, vm");
-  sub.Add("--dump-dir", &verb->dump_dir, "where to (.)");
-  sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").Threads();
-  sub.Add("--max-compile-seconds", &verb->max_seconds, "compile in a child process, for no longer (no limit)")
+          "write intermediate forms as text: relay, relay-opt, fusion, partition, kernels, explain, tir, ll, asm, c, "
+          "graph, vm");
+  sub.Add("--dump-dir", &verb->dump_dir, "folder for --dump (default: .)");
+  sub.Add("--threads", &verb->flags.request.threads, "number of threads for compilation (default: all)").Threads();
+  sub.Add("--max-compile-seconds", &verb->max_seconds, "time limit; compiles in a child process (default: no limit)")
       .NonNegative();
-  sub.Add("--max-compile-memory", &verb->max_memory, "compile in a child process, in no more memory: 2GiB (no limit)");
+  sub.Add("--max-compile-memory", &verb->max_memory,
+          "memory limit, such as 2GiB; compiles in a child process (default: no limit)");
   sub.Add("--json", &verb->json, "machine-readable output");
   AddExplain(app, action);
 }

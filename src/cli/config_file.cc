@@ -121,7 +121,8 @@ class VerbConfig : public CLI::ConfigTOML {
 }  // namespace
 
 void AddConfig(CLI::App* app) {
-  app->set_config("--config", "", "options of verbs from a file such as treadle.toml; the command line goes before it")
+  app->set_config("--config", "",
+                  "read options of verbs from a file such as treadle.toml; the command line overrides it")
       ->check(CLI::Validator(
           [](std::string& path) {
             if (std::filesystem::is_regular_file(path)) return std::string();
@@ -129,7 +130,7 @@ void AddConfig(CLI::App* app) {
                           "': ", std::filesystem::exists(path) ? "it isn't a file" : "there is no such file");
           },
           "FILE"));
-  app->add_flag(kDump)->description("print the options given as such a file, and end");
+  app->add_flag(kDump)->description("print the given options as a configuration file, and exit");
   app->config_formatter(std::make_shared<VerbConfig>(app));
   for (CLI::App* verb : app->get_subcommands(nullptr)) {
     if (!verb->get_prefix_command()) verb->fallthrough();  // else its arguments are read by another program

@@ -262,8 +262,8 @@ std::vector<std::string> Arguments(int argc, char** argv) {
 int RunVerb(int argc, char** argv) {
   CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
   app.name("treadle");
-  app.set_help_flag("-h,--help", "print this text, and end");
-  app.set_version_flag("--version", FullVersion(), "print the version and the commit, and end");
+  app.set_help_flag("-h,--help", "print this help and exit");
+  app.set_version_flag("--version", FullVersion(), "print the version and the commit, and exit");
   app.require_subcommand(1);
   Action action;
   AddCompile(&app, &action);
@@ -279,7 +279,7 @@ int RunVerb(int argc, char** argv) {
   AddCache(&app, &action);
   AddListings(&app, &action);
   std::string shell, page;
-  Verb(&app, "completion", "print a script that completes this program's arguments", &action,
+  Verb(&app, "completion", "print a shell completion script", &action,
        [&] {
          std::cout << CompletionScript(app, shell);
          return 0;
@@ -290,9 +290,9 @@ int RunVerb(int argc, char** argv) {
     if (!page.empty()) CheckVerb(app, page);
     std::cout << ManualPage(app, page);
     return 0;
-  }).Add("verb", &page, "of which verb; none: of the program");
+  }).Add("verb", &page, "the verb (default: the program itself)");
   std::string color = "auto";
-  app.add_option("--color", color, "auto, always or never (auto: on terminals, where NO_COLOR isn't set)");
+  app.add_option("--color", color, "colour output: auto, always or never (auto: on terminals, unless NO_COLOR is set)");
   AddConfig(&app);
   SetHelp(&app);
   const std::string verb = argc > 1 ? argv[1] : "";

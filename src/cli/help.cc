@@ -79,8 +79,8 @@ const std::map<std::string, std::vector<std::string>>& Examples() {
 void SetHelp(CLI::App* app) {
   app->formatter(std::make_shared<HelpFormatter>());
   app->footer(
-      "\"treadle help VERB\" describes a verb. Exit status: 0 fine, 1 a check failed, 2 wrong use, 3 not supported,\n"
-      "4 a bad file, 5 failed while running, 70 a fault of Treadle's own.");
+      "\"treadle help VERB\" describes a verb. Exit status: 0 success, 1 a check failed, 2 incorrect usage,\n"
+      "3 not supported, 4 invalid file, 5 error while running, 70 internal error.");
   for (CLI::App* verb : app->get_subcommands(nullptr)) {
     verb->formatter(app->get_formatter());
     verb->group("Verbs");
@@ -91,7 +91,7 @@ void SetHelp(CLI::App* app) {
       for (const std::string& example : found->second) footer += StrCat("  treadle ", example, "\n");
     }
     if (!verb->get_prefix_command())
-      footer += "\n--config FILE and --color WHEN (treadle --help) may stand behind the verb, too.";
+      footer += "\n--config FILE and --color WHEN can also be given after the verb; see treadle --help.";
     verb->footer(footer);
   }
 }

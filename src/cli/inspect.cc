@@ -335,11 +335,12 @@ struct InspectVerb {
 
 void AddInspect(CLI::App* app, Action* action) {
   auto verb = std::make_shared<InspectVerb>();
-  Verb sub(app, "inspect", "show what a model is made of", action, [verb] { return verb->Run(); });
+  Verb sub(app, "inspect", "show the contents of a model: inputs, outputs, target, memory, kernels", action,
+           [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
-  sub.Add("--html", &verb->html, "write a report");
+  sub.Add("--html", &verb->html, "write a page");
   sub.Add("--ops", &verb->ops, "list the kernels");
-  sub.Add("--memory", &verb->memory, "show where memory goes, constants one by one");
+  sub.Add("--memory", &verb->memory, "show memory use and list all constants");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

@@ -143,25 +143,24 @@ void AddListings(CLI::App* app, Action* action) {
     Verb(app, name, text, action, std::move(run)).Add("--json", json.get(), "machine-readable output");
   };
   auto ops = std::make_shared<OpsVerb>();
-  Verb list(app, "ops",
-            "list the supported ONNX operators with their versions, or what a model has that isn't supported", action,
+  Verb list(app, "ops", "list the supported ONNX operators and versions, or the unsupported nodes of a model", action,
             [ops] { return ops->Run(); });
   list.Add("--json", &ops->json, "machine-readable output");
-  list.Add("--markdown", &ops->markdown, "as a table of Markdown");
-  list.Add("--opset", &ops->opset, "the versions that this opset of ONNX has").Positive();
-  list.Add("--model", &ops->model, "a model: list its operators, and each node that can't be imported");
+  list.Add("--markdown", &ops->markdown, "print a Markdown table");
+  list.Add("--opset", &ops->opset, "list the operator versions of this ONNX opset").Positive();
+  list.Add("--model", &ops->model, "list the operators of this model, and every node that is not supported");
   add("targets", "list targets and external code generators",
       [json] { return Print(Compiler().list_targets(), *json); });
   auto calibrate = std::make_shared<bool>(false), forget = std::make_shared<bool>(false);
-  Verb doctor(app, "doctor", "show what this machine has and what is missing, or measure it", action,
+  Verb doctor(app, "doctor", "show the features of this machine and installation, or calibrate for it", action,
               [json, calibrate, forget] {
                 if (*calibrate && *forget) throw Error("--calibrate and --forget-calibration contradict each other");
                 return *calibrate ? Calibrate(*json) : *forget ? ForgetCalibration() : Doctor(*json);
               });
   doctor.Add("--json", json.get(), "machine-readable output");
   doctor.Add("--calibrate", calibrate.get(),
-             "measure this machine in some seconds, for the choice of kernels of -mcpu=native from then on");
-  doctor.Add("--forget-calibration", forget.get(), "choose kernels as without it again");
+             "measure this machine for a few seconds; builds for -mcpu=native then choose kernels by the results");
+  doctor.Add("--forget-calibration", forget.get(), "delete the results of --calibrate");
 }
 
 }  // namespace treadle::cli

@@ -311,8 +311,8 @@ void AddMeasure(CLI::App* app, Action* action) {
   auto verb = std::make_shared<MeasureVerb>();
   Verb sub(app, "measure", "measure compiled kernels for a tuner: JSON lines on standard input and output", action,
            [verb] { return verb->Run(); });
-  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
-  sub.Add("--memory", &verb->memory, "MiB of address space that it may take (no limit)").NonNegative();
+  sub.Add("--threads", &verb->threads, "number of threads (default: all)").Threads();
+  sub.Add("--memory", &verb->memory, "limit of the address space in MiB (default: no limit)").NonNegative();
 }
 
 }  // namespace treadle::cli

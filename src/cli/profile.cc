@@ -182,16 +182,17 @@ struct ProfileVerb {
 
 void AddProfile(CLI::App* app, Action* action) {
   auto verb = std::make_shared<ProfileVerb>();
-  Verb sub(app, "profile", "measure how long each call of a model takes", action, [verb] { return verb->Run(); });
+  Verb sub(app, "profile", "measure the time of each kernel call of a model", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
-  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
-  sub.Add("--by", &verb->by, "a row for each call, kernel or compiler (call)").OneOf({"call", "kernel", "compiler"});
-  sub.Add("--top", &verb->top, "rows to show, 0: all (20)").NonNegative();
-  sub.Add("--repeat", &verb->repeat, "number of runs (10)").Positive();
-  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
-  sub.Add("--csv", &verb->csv, "write all rows to a file");
-  sub.Add("--trace", &verb->trace, "write the last run's trace for ui.perfetto.dev");
-  sub.Add("--report", &verb->page_file, "write a page about the model, as treadle report does");
+  verb->inputs.AddTo(&sub, &verb->flags, "; inputs not given are random");
+  sub.Add("--by", &verb->by, "one row per call, kernel or compiler (default: call)")
+      .OneOf({"call", "kernel", "compiler"});
+  sub.Add("--top", &verb->top, "number of rows to print; 0 for all (default: 20)").NonNegative();
+  sub.Add("--repeat", &verb->repeat, "number of runs (default: 10)").Positive();
+  sub.Add("--threads", &verb->threads, "number of threads (default: all)").Threads();
+  sub.Add("--csv", &verb->csv, "write all rows to a CSV file");
+  sub.Add("--trace", &verb->trace, "write a trace of the last run, for ui.perfetto.dev");
+  sub.Add("--report", &verb->page_file, "write a report page (see treadle report)");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

@@ -64,7 +64,7 @@ struct QuantizeVerb {
 
 void AddQuantize(CLI::App* app, Action* action) {
   auto verb = std::make_shared<QuantizeVerb>();
-  Verb(app, "quantize", "make an 8- or 4-bit model of a float one", action, [verb] {
+  Verb(app, "quantize", "convert a float model to 8 or 4 bits", action, [verb] {
     return verb->Run();
   }).PassOn(&verb->arguments);
 }

@@ -53,14 +53,14 @@ struct ReportVerb {
 
 void AddReport(CLI::App* app, Action* action) {
   auto verb = std::make_shared<ReportVerb>();
-  Verb sub(app, "report", "one offline page about a model: graph, time, roofline, memory, what to do next", action,
+  Verb sub(app, "report", "write an HTML page about a model: graph, times, roofline, memory, suggestions", action,
            [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
-  sub.Add("-o,--output", &verb->output, "the page to write (the model's name with .html)");
-  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
-  sub.Add("--repeat", &verb->repeat, "number of measured runs (10)").Positive();
-  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
-  sub.Add("--verify", &verb->verify, "compare every value of the model with ONNX Runtime's");
+  sub.Add("-o,--output", &verb->output, "the page to write (default: the model's name with .html)");
+  verb->inputs.AddTo(&sub, &verb->flags, "; inputs not given are random");
+  sub.Add("--repeat", &verb->repeat, "number of measured runs (default: 10)").Positive();
+  sub.Add("--threads", &verb->threads, "number of threads (default: all)").Threads();
+  sub.Add("--verify", &verb->verify, "compare every intermediate value with ONNX Runtime");
   verb->flags.AddTo(&sub);
 }
 

@@ -186,17 +186,16 @@ void AddRun(CLI::App* app, Action* action) {
   Verb sub(app, "run", "run a model", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
   verb->inputs.AddTo(&sub, &verb->flags);
-  sub.Add("-o,--output", &verb->output, "where the outputs go: .npz (keys are their names) or .npy");
-  sub.Add("--repeat", &verb->repeat, "number of runs (1)").Positive();
-  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
-  sub.Add("--timeout", &verb->timeout, "seconds that a run may take, else it ends with an error (no limit)")
-      .AboveZero();
+  sub.Add("-o,--output", &verb->output, "file for the outputs: .npz (one array per output name) or .npy");
+  sub.Add("--repeat", &verb->repeat, "number of runs (default: 1)").Positive();
+  sub.Add("--threads", &verb->threads, "number of threads (default: all)").Threads();
+  sub.Add("--timeout", &verb->timeout, "time limit of a run in seconds (default: no limit)").AboveZero();
   sub.Add("--profile", &verb->profile, "write a trace for ui.perfetto.dev");
   sub.Add("--top-k", &verb->top_k, "print the largest elements of each row of the outputs").Positive();
-  sub.Add("--labels", &verb->labels, "a text file of their names, a line each (with --top-k)");
-  sub.Add("--dump-tensors", &verb->dump_tensors, "write the results of all calls to an .npz file");
-  sub.Add("--check-nan", &verb->check_nan, "run call by call first, and stop at the first NaN");
-  sub.Add("--device", &verb->device, "where to run (cpu)");
+  sub.Add("--labels", &verb->labels, "with --top-k: a text file with one label per line");
+  sub.Add("--dump-tensors", &verb->dump_tensors, "write the results of all kernel calls to an .npz file");
+  sub.Add("--check-nan", &verb->check_nan, "first run call by call, and stop at the first NaN");
+  sub.Add("--device", &verb->device, "the device to run on (default: cpu)");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

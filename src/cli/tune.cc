@@ -168,30 +168,31 @@ struct RecordsVerb {
 
 void AddTune(CLI::App* app, Action* action) {
   auto verb = std::make_shared<TuneVerb>();
-  Verb sub(app, "tune", "measure plans of a model's kernels on this machine, and record what is faster", action,
-           [verb] { return verb->Run(); });
+  Verb sub(app, "tune", "measure alternative kernels and plans for a model on this machine, and record faster ones",
+           action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
-  sub.Add("-o,--output", &verb->tune.output, "file of records, appended to; what it has isn't measured again");
-  sub.Add("--time", &verb->time, "how long: 90s, 10m, 1h (10m)");
-  sub.Add("--trials", &verb->tune.trials, "candidates to measure at most (as many as there is time for)").NonNegative();
-  sub.Add("--threads", &verb->tune.threads, "threads that kernels run on (all)").Threads();
-  sub.Add("--jobs", &verb->tune.jobs, "processes that compile candidates (one per processor)").Threads();
-  sub.Add("--seed", &verb->seed, "of the choice of candidates (0)").NonNegative();
-  sub.Add("!--no-resume", &verb->tune.resume, "measure again what the file has");
-  sub.Add("--dry-run", &verb->tune.dry_run, "only show what there is to tune");
-  sub.Add("!--no-graph", &verb->tune.graph, "only plans of kernels: algorithms and layouts stay as they are");
-  sub.Add("--report", &verb->report, "write a page of what was tried, and what won; .json: as data");
+  sub.Add("-o,--output", &verb->tune.output, "records file to append to; plans with a record are not measured again");
+  sub.Add("--time", &verb->time, "time budget, such as 90s, 10m or 1h (default: 10m)");
+  sub.Add("--trials", &verb->tune.trials, "maximum number of candidates to measure (default: as many as time permits)")
+      .NonNegative();
+  sub.Add("--threads", &verb->tune.threads, "number of threads for running kernels (default: all)").Threads();
+  sub.Add("--jobs", &verb->tune.jobs, "number of processes that compile candidates (default: one per CPU)").Threads();
+  sub.Add("--seed", &verb->seed, "seed for the choice of candidates (default: 0)").NonNegative();
+  sub.Add("!--no-resume", &verb->tune.resume, "measure plans again even if they have a record");
+  sub.Add("--dry-run", &verb->tune.dry_run, "only list what can be tuned");
+  sub.Add("!--no-graph", &verb->tune.graph, "tune only kernel plans, not algorithms and layouts");
+  sub.Add("--report", &verb->report, "write a page about the session, or its data if the name ends in .json");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 
   auto records = std::make_shared<RecordsVerb>();
-  Verb list(app, "records", "list, check, merge or prune records of tuning", action,
-            [records] { return records->Run(); });
-  list.Add("action", &records->action, "list: all; best: what builds on their machines take; check; merge; prune")
+  Verb list(app, "records", "list, check, merge or prune tuning records", action, [records] { return records->Run(); });
+  list.Add("action", &records->action,
+           "list (all records), best (records that builds on their machines use), check, merge or prune")
       .Required()
       .OneOf({"list", "best", "check", "merge", "prune"});
-  list.Add("files", &records->files, "files of records").Required();
-  list.Add("-o,--output", &records->output, "of merge and prune");
+  list.Add("files", &records->files, "records files").Required();
+  list.Add("-o,--output", &records->output, "for merge and prune: the file to write");
   list.Add("--json", &records->json, "machine-readable output");
 }
 

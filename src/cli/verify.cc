@@ -224,18 +224,22 @@ struct VerifyVerb {
 
 void AddVerify(CLI::App* app, Action* action) {
   auto verb = std::make_shared<VerifyVerb>();
-  Verb sub(app, "verify", "compare a model's outputs with a reference's", action, [verb] { return verb->Run(); });
+  Verb sub(app, "verify", "compare a model's outputs with ONNX Runtime or another reference", action,
+           [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
-  sub.Add("--reference", &verb->reference, "onnxruntime, interp, or a file of outputs (.npz) (onnxruntime)");
-  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
-  sub.Add("--rtol", &verb->tolerance.rtol, "relative tolerance (1e-3)").NonNegative();
-  sub.Add("--atol", &verb->atol, "absolute tolerance (1e-5 of the output's range)").NonNegative();
-  sub.Add("--snr", &verb->snr, "instead: least signal-to-noise ratio in dB (30 where --precision is lower)")
+  sub.Add("--reference", &verb->reference, "onnxruntime, interp, or an .npz file of outputs (default: onnxruntime)");
+  verb->inputs.AddTo(&sub, &verb->flags, "; inputs not given are random");
+  sub.Add("--rtol", &verb->tolerance.rtol, "relative tolerance (default: 1e-3)").NonNegative();
+  sub.Add("--atol", &verb->atol, "absolute tolerance (default: 1e-5 of the output's range)").NonNegative();
+  sub.Add("--snr", &verb->snr,
+          "compare by signal-to-noise ratio instead: the minimum in dB (default with reduced --precision: 30)")
       .NonNegative();
-  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
-  sub.Add("--layers", &verb->layers, "compare every operator's result, name the first that differs by itself");
-  sub.Add("--reduce", &verb->reduce, "folder for that operator as a model of its own, with its operands (--layers)");
-  sub.Add("--float64", &verb->float64, "print the errors of Treadle and ONNX Runtime against the model in float64");
+  sub.Add("--threads", &verb->threads, "number of threads (default: all)").Threads();
+  sub.Add("--layers", &verb->layers,
+          "compare the result of every operator, and name the first that differs when run on the same operands");
+  sub.Add("--reduce", &verb->reduce,
+          "write that operator and its operands to this folder, as a model; implies --layers");
+  sub.Add("--float64", &verb->float64, "print the errors of Treadle and ONNX Runtime relative to the model in float64");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

@@ -15,13 +15,13 @@ def _address(text):
 def main():
     """Serves until it is ended: python -m treadle.exec.rpc_server."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen; 0.0.0.0: for other machines, too")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 also accepts other machines (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=9090)
     parser.add_argument("--port-end", type=int, default=9199)
-    parser.add_argument("--key", default="", help="what clients ask the tracker for")
-    parser.add_argument("--tracker", type=_address, help="host:port of a tracker")
-    parser.add_argument("--custom-addr", help="the host that the tracker tells clients")
-    parser.add_argument("--load-library", action="append", default=[], help="a plug-in to load first")
+    parser.add_argument("--key", default="", help="key under which the tracker offers this server")
+    parser.add_argument("--tracker", type=_address, help="host:port of the tracker to register with")
+    parser.add_argument("--custom-addr", help="host name that the tracker gives to clients")
+    parser.add_argument("--load-library", action="append", default=[], help="plug-in to load at start; repeatable")
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--silent", action="store_true")
     options = parser.parse_args()

@@ -10,7 +10,7 @@ from ..rpc.tracker import run
 def main():
     """Serves until it is ended: python -m treadle.exec.rpc_tracker."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen; 0.0.0.0: for other machines, too")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 also accepts other machines (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=9190)
     parser.add_argument("--port-end", type=int, default=9199)
     parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
