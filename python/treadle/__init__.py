@@ -9,6 +9,7 @@ from ._dtype import DataType
 from ._ffi import convert, get_global_func, list_global_func_names, register_func, register_object
 from .error import (DTypeError, Error, InternalError, ModelFormatError, ShapeError, TargetError, TVMError,
                     UnsupportedOpError, VerifyError)
+from .runtime import DataTypeCode
 from .nd import cl, cpu, cuda, device, ext_dev, gpu, hexagon, metal, mtl, opencl, rocm, vpi, vulkan, webgpu
 from . import arith, contrib, instrument, ir, parser, relay, target, te, testing, tir, transform
 from .build_module import build, lower
@@ -23,7 +24,8 @@ from . import onnxruntime, profiler_vm, report, rpc, script, support
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune
-from . import _container, _other_paths
+from . import _container, _other_names, _other_paths
+from .contrib.debugger.debug_executor import Report as _Report
 from ._version import __version__
 
 cmake_prefix_path: str = _os.path.dirname(_os.path.abspath(__file__))
@@ -47,5 +49,7 @@ if not _typing.TYPE_CHECKING:  # a type checker finds such names itself
 
 
 te.build = build
+runtime.Report = _Report  # type: ignore[attr-defined]
 relay.quantize = _graph_ir
 _other_paths.install()
+_other_names.install()

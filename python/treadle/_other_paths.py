@@ -9,13 +9,17 @@ _PATHS = {
     "_ffi.base": ("treadle.error", "TVMError"),
     "arith.analyzer": ("treadle.arith", ""),
     "driver.build_module": ("treadle.build_module", ""),
+    **dict.fromkeys(("arith.bound", "arith.int_set", "arith.int_solver", "arith.pattern"), ("treadle.arith", "")),
     "ir.adt": ("treadle.ir", "Constructor TypeData"),
     "ir.container": ("treadle.ir", "Array Map"),
+    "ir.function": ("treadle.ir", "BaseFunc"),
     "ir.tensor_type": ("treadle.ir", "TensorType"),
-    "relay.adt": ("treadle.relay", "Clause Constructor Match PatternConstructor PatternTuple PatternVar PatternWildcard "
+    "relay.adt": ("treadle.relay", "Clause Constructor Match Pattern PatternConstructor PatternTuple PatternVar PatternWildcard "
                                    "TypeData"),
     "relay.backend.interpreter": ("treadle._values", "Closure ConstructorValue RefValue TupleValue"),
     "relay.backend.vm": ("treadle.relay.vm", ""),
+    **dict.fromkeys(("relay.analysis.analysis", "relay.analysis.call_graph", "relay.analysis.annotated_regions"),
+                    ("treadle.relay.analysis", "")),
     "relay.base": ("treadle.ir", "Node Span"),
     "relay.frontend.onnx": ("treadle.relay.frontend", "from_onnx"),
     "relay.function": ("treadle.relay", "Function"),
@@ -23,11 +27,15 @@ _PATHS = {
     "relay.ty": ("treadle.ir", "FuncType GlobalTypeVar IncompleteType RelayRefType TensorType TupleType Type TypeCall "
                                "TypeData TypeKind TypeVar"),
     "relay.data_dep_optimization": ("treadle.relay.passes.data_dep_optimization", ""),
+    "relay.transform.transform": ("treadle.relay.transform", ""),
     "rpc.base": ("treadle.rpc", ""),
     "container": ("treadle.runtime", "Array Map"),
     "runtime.container": ("treadle._container", "ADT Array Map ShapeTuple String tuple_object"),
     "runtime.module": ("treadle.runtime", "BenchmarkResult Module enabled load_module"),
     "runtime.ndarray": ("treadle.nd", ""),
+    "runtime.object": ("treadle.runtime", "Object"),
+    "runtime.params": ("treadle.runtime", "load_param_dict save_param_dict"),
+    "runtime.profiling": ("treadle.contrib.debugger.debug_executor", "Report"),
     "runtime.packed_func": ("treadle._ffi", "PackedFunc"),
     "target.datatype": ("treadle.tir.datatype", ""),
     "target.generic_func": ("treadle.target", "GenericFunc generic_func get_native_generic_func "
@@ -35,11 +43,14 @@ _PATHS = {
     "target.tag": ("treadle.target", ""),
     "target.target": ("treadle.target", ""),
     "te.autodiff": ("treadle.te", "gradient"),
+    "tir.analysis.analysis": ("treadle.tir.analysis", ""),
     "tir.buffer": ("treadle.tir", "Buffer decl_buffer"),
     "tir.op": ("treadle.tir.expr", ""),
     "tir.schedule.schedule": ("treadle.tir.schedule", ""),
     "tir.schedule.testing": ("treadle.tir.schedule", "verify_trace_roundtrip"),
     "tir.schedule.trace": ("treadle.tir.schedule", "Trace"),
+    "tir.transform.function_pass": ("treadle.tir.transform", "PrimFuncPass prim_func_pass"),
+    "tir.transform.transform": ("treadle.tir.transform", ""),
     "topi.broadcast": ("treadle.topi", ""),
     "topi.math": ("treadle.topi", ""),
     "topi.reduction": ("treadle.topi", ""),
@@ -48,7 +59,7 @@ _PATHS = {
 }
 
 # Attributes that are modules in TVM.
-_ATTRIBUTES = ("relay.qnn", "relay.quantize", "topi.arm_cpu", "topi.bifrost", "topi.cuda", "topi.gpu", "topi.image",
+_ATTRIBUTES = ("relay.qnn", "relay.qnn.op", "relay.quantize", "topi.arm_cpu", "topi.bifrost", "topi.cuda", "topi.gpu", "topi.image",
                "topi.intel_graphics", "topi.mali", "topi.vision", "topi.x86")
 
 

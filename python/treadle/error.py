@@ -57,6 +57,10 @@ class RunTimeout(RuntimeError, builtins.TimeoutError):
     """A run that took longer than its `timeout`."""
 
 
+class RPCError(Error):
+    """A session with a server that can't be had, or that ended."""
+
+
 class InternalError(Error):
     """A bug in Treadle."""
 

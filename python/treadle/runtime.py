@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What running a compiled model takes: tensors, devices, functions and modules."""
+import enum
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,19 @@ Path = str | os.PathLike[str]
 gpu = cuda
 String = str
 convert_to_object = convert
+
+
+class DataTypeCode(enum.IntEnum):
+    """Numbers of kinds of element types: DataType.type_code."""
+
+    INT, UINT, FLOAT, HANDLE, BFLOAT = range(5)
+
+
+def const(value: Any, dtype: Any = None) -> Any:
+    """A number as an expression."""
+    from .tir import const as make
+
+    return make(value, dtype)
 
 
 def ShapeTuple(shape: Sequence[int]) -> tuple[int, ...]:  # pylint: disable=invalid-name

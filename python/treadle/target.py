@@ -70,6 +70,8 @@ class Target(Node):
     def __getattr__(self, name):
         if name == "kind":
             return TargetKind(super().__getattr__(name))
+        if name == "device_name":
+            return str(self.attrs.get("device", ""))
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -113,6 +115,10 @@ class Target(Node):
         if device.device_type not in kinds:
             raise TargetError(f"no target compiles for {device}; there are those for cpu and opencl")
         return Target(kinds[device.device_type])
+
+    def with_host(self, host: TargetLike) -> Target:
+        """The target with that host."""
+        return Target(self, host)
 
     def export(self) -> dict[str, Any]:
         """The target as a dict: kind, keys and options."""

@@ -11,7 +11,7 @@ _NETWORKS = ("networks are tuned by treadle.tune(model, 'records.jsonl'), and bu
              "PassContext(config={'schedule.records': 'records.jsonl'}) (docs/tuning.md)")
 
 ApplyHistoryBestOrSample = _refused("ApplyHistoryBestOrSample", _NETWORKS)
-RPCRunner = _refused("RPCRunner", "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
+RPCRunner = _refused("RPCRunner", "measure on other machines with treadle.fleet (docs/tuning.md) or autotvm.RPCRunner")
 EmptyPolicy = _refused("EmptyPolicy", "SketchPolicy is the policy that there is")
 PythonBasedModel = _refused("PythonBasedModel", "plans are ranked by the kernels' own cost models; treadle.tuning.Search has the "
                             "steps for those who rank otherwise")
@@ -23,3 +23,13 @@ LogEstimatedLatency = _refused("LogEstimatedLatency", _ROUNDS)
 TaskSchedulerCallback = _refused("TaskSchedulerCallback", _ROUNDS)
 CostModel = _refused("CostModel", "plans are ranked by the kernels' own cost models")
 auto_schedule = _refused("auto_schedule", "task.tune(options), then task.apply_best(log)")
+
+NAMES = {
+    "get_shape_from_rewritten_layout remove_index_check rewrite_compute_body ComputeDAG.rewrite_layout_from_state":
+        "packing of operands is part of the kernels",
+    "DispatchContext": "ApplyHistoryBest is the one context",
+    "ComputeDAG.print_python_code_from_state": "SearchTask.print_best shows the schedule of the best plan",
+    "RandomModel.predict XGBModel.predict XGBModel.predict_stages": "plans are ranked by the kernels' own cost models",
+    "SketchPolicy.generate_sketches SketchPolicy.sample_initial_population SketchPolicy.evolutionary_search":
+        "a policy searches plans of kernels; SearchTask.tune runs the whole search",
+    "RecordReader.check_workload_key": "load_best_record leaves out records of other workloads"}

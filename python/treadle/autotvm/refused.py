@@ -8,3 +8,10 @@ register_topi_compute = refused("autotvm.register_topi_compute", _STRATEGY)
 register_topi_schedule = refused("autotvm.register_topi_schedule", _STRATEGY)
 ApplyFixedConfig = refused("autotvm.ApplyFixedConfig", "ApplyConfig(config) gives one configuration to all templates")
 create_measure_batch = refused("autotvm.create_measure_batch", "tuner.tune(.., measure_option=) builds and measures")
+
+_MEASURE = "builders and runners are called by tuners: tuner.tune(.., measure_option=)"
+NAMES = {"LocalBuilder.build LocalRunner.set_task RPCRunner.ref_input RPCRunner.set_task RPCRunner.get_build_kwargs "
+         "RPCRunner.run": _MEASURE,
+         "GLOBAL_SCOPE": "ApplyHistoryBest and ApplyConfig are contexts; there is no global one",
+         "ConfigEntity.get_other_option": "config[name].val is the value of an option",
+         "ConfigEntity.get_flatten_feature": "plans are ranked by the kernels' own cost models"}

@@ -4,10 +4,22 @@ what is called says why it isn't there."""
 import sys
 import types
 
+from .._refused import refused
 from ..error import TargetError
 
 _CUDA = "there is no target for CUDA; opencl drives GPUs"
+_OTHER_FORMATS = "models of other frameworks are exported to ONNX: relay.frontend.from_onnx"
 _MODULES = {
+    "cuda_graph.cuda_graph_executor": ("create GraphModuleCudaGraph", _CUDA),
+    "cutlass": ("tune_cutlass_kernels build_cutlass_kernels build_cutlass_kernels_vm", _CUDA),
+    "mxnet": ("to_mxnet_func", "MXNet's tensors come by DLPack: nd.from_dlpack"),
+    "peak": ("measure_bandwidth_all_types measure_compute_all_types measure_peak_all", "treadle doctor measures the machine"),
+    "pipeline_executor": ("build PipelineModule PipelineConfig create", "models are compiled whole; branches run side by side"),
+    "sdaccel": ("compile_vhls", "there is no target for FPGAs"), "spirv": ("optimize", "there is no target for Vulkan"),
+    "tf_op": ("OpModule TensorFunc", _OTHER_FORMATS), "tflite_runtime": ("create TFLiteModule", _OTHER_FORMATS),
+    "torch": ("compile PyTorchTVMModule GraphModule VMModule", "treadle.from_torch compiles PyTorch's modules"),
+    "target.coreml": ("CodegenCoreML coreml_compiler", "models aren't run by Core ML"),
+    "target.onnx": ("to_onnx onnx_compiler", "graphs aren't written as ONNX"),
     "coreml_runtime": ("create", "models aren't run by Core ML"),
     "cublas": ("matmul batch_matmul", _CUDA), "cublaslt": ("matmul", _CUDA),
     "cudnn": ("conv_forward conv_output_shape softmax log_softmax exists", _CUDA),
@@ -42,13 +54,22 @@ def _refusal(name, reason):
 
 def install():
     """Puts the modules where `import` and attributes find them."""
-    parent = sys.modules[__name__.rpartition(".")[0]]
-    for name, (functions, reason) in _MODULES.items():
-        module = types.ModuleType(f"{parent.__name__}.{name}", f"Not there: {reason}.")
-        for function in functions.split():
-            setattr(module, function, _refusal(f"contrib.{name}.{function}", reason))
-        sys.modules[module.__name__] = module
-        setattr(parent, name, module)
+    package = __name__.rpartition(".")[0]
+    for path, (names, reason) in _MODULES.items():
+        folder, _, name = path.rpartition(".")
+        if folder and f"{package}.{folder}" not in sys.modules:
+            _add(package, folder, types.ModuleType(f"{package}.{folder}", f"Not there: {reason}."))
+        module = types.ModuleType(f"{package}.{path}", f"Not there: {reason}.")
+        for each in names.split():
+            make = refused if each[0].isupper() else _refusal
+            setattr(module, each, make(f"contrib.{path}.{each}", reason))
+        _add(f"{package}.{folder}" if folder else package, name, module)
+
+
+def _add(parent, name, module):
+    module.__path__ = []  # a package: others may be in it
+    sys.modules[module.__name__] = module
+    setattr(sys.modules[parent], name, module)
 
 
 install()

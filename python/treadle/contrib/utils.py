@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories for files that tests and tutorials make."""
+from __future__ import annotations
+
 import os
 import shutil
 import tempfile
@@ -44,3 +46,33 @@ class TempDirectory:
 def tempdir(custom_path: str | None = None) -> TempDirectory:
     """A directory for files that nobody keeps."""
     return TempDirectory(custom_path)
+
+
+class FileLock:
+    """A file that only one process holds at a time; waits for it. With `with`, or until `release`."""
+
+    def __init__(self, path: str) -> None:
+        import fcntl
+
+        self._file = open(path, "w", encoding="ascii")  # pylint: disable=consider-using-with
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def release(self) -> None:
+        """Lets others have it."""
+        self._file.close()
+
+    def __enter__(self) -> FileLock:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+def filelock(path: str) -> FileLock:
+    """A lock on the file, which is made where it isn't there."""
+    return FileLock(path)
+
+
+def which(exec_name: str) -> str | None:
+    """Where a program is, None where there is none of that name."""
+    return shutil.which(exec_name)

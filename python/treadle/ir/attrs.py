@@ -46,6 +46,10 @@ class DictAttrs(Attrs):
     def __getitem__(self, key: str) -> Any:
         return self.dict[key]
 
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Names with their values."""
+        return self.dict.items()
+
     def get(self, key: str, default: Any = None) -> Any:
         return self.dict.get(key, default)
 

@@ -103,4 +103,4 @@ def tensors_of(function):
     return shapes, 1
 
 
-RPCRunner = refused("meta_schedule.runner.RPCRunner", "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
+RPCRunner = refused("meta_schedule.runner.RPCRunner", "measure on other machines with treadle.fleet (docs/tuning.md)")

@@ -10,8 +10,8 @@ from .op import annotation, dyn, image, memory, nn, qnn, random, vision
 from . import analysis, backend, dataflow_pattern, external, frontend, prelude, transform
 from .build_module import build, build_config, optimize
 from .build_module import build as build_module_build
-from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, PatternConstructor, PatternTuple, PatternVar,
-                   PatternWildcard, RefCreate, RefRead, RefWrite, TempExpr, Tuple, TupleGetItem, TupleWrapper, Var, astext,
+from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, Pattern, PatternConstructor, PatternTuple,
+                   PatternVar, PatternWildcard, RefCreate, RefRead, RefWrite, TempExpr, Tuple, TupleGetItem, TupleWrapper, Var, astext,
                    bind, const, var)
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, MixedModeMutator, MixedModeVisitor
 from .interpreter import VMExecutor as _VMExecutor, create_executor
@@ -38,6 +38,11 @@ vars(analysis).update(_analyses.NAMES)
 RefType = RelayRefType
 
 
+def ShapeVar(name: str) -> TypeVar:  # pylint: disable=invalid-name
+    """A variable of types that stands for a shape."""
+    return TypeVar(name, TypeKind.ShapeVar)
+
+
 def scalar_type(dtype: str) -> TensorType:
     """The type of a tensor without dimensions."""
     return TensorType((), dtype)
@@ -46,8 +51,8 @@ def scalar_type(dtype: str) -> TensorType:
 __all__ = [
     "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
     "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "If", "Let", "Match", "MixedModeMutator",
-    "MixedModeVisitor", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate",
-    "RefRead", "RefType", "RefWrite", "RelayExpr", "RelayRefType", "ScopeBuilder", "Span", "TensorType", "Tuple",
+    "MixedModeVisitor", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate",
+    "RefRead", "RefType", "RefWrite", "RelayExpr", "RelayRefType", "ScopeBuilder", "ShapeVar", "Span", "TensorType", "Tuple",
     "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeData", "TypeFunctor", "TypeKind",
     "TypeMutator", "TypeVar", "TypeVisitor", "Var", "analysis", "annotation", "astext", "backend", "bind", "build",
     "build_config", "build_module", "build_module_build", "const", "create_executor", "dataflow_pattern", "dyn",

@@ -14,16 +14,12 @@ import weakref
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 
-from ..error import Error
+from ..error import RPCError
 
 MAX_HEADER = 1 << 24
 MAX_BLOB = 1 << 34
 MAX_BLOBS = 4096  # of one message
 HANDSHAKE_SECONDS = 10
-
-
-class RPCError(Error):
-    """A session that can't be had, or that ended."""
 
 
 def find_token(token=None):

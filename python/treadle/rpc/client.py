@@ -239,6 +239,29 @@ class RPCSession:
 
     opencl = cl
 
+    def cuda(self, dev_id: int = 0) -> RemoteDevice:
+        return self.device("cuda", dev_id)
+
+    gpu = cuda
+
+    def rocm(self, dev_id: int = 0) -> RemoteDevice:
+        return self.device("rocm", dev_id)
+
+    def metal(self, dev_id: int = 0) -> RemoteDevice:
+        return self.device("metal", dev_id)
+
+    def vulkan(self, dev_id: int = 0) -> RemoteDevice:
+        return self.device("vulkan", dev_id)
+
+    def hexagon(self, dev_id: int = 0) -> RemoteDevice:
+        return self.device("hexagon", dev_id)
+
+    def webgpu(self, dev_id: int = 0) -> RemoteDevice:
+        return self.device("webgpu", dev_id)
+
+    def ext_dev(self, dev_id: int = 0) -> RemoteDevice:
+        return self.device("ext_dev", dev_id)
+
     def empty(self, shape: Sequence[int], dtype: Any, device: RemoteDevice) -> RemoteArray:
         """A tensor of the session (nd.empty with one of its devices)."""
         name = str(dtype) if isinstance(dtype, (str, DataType)) else of_numpy(np.dtype(dtype))
@@ -300,6 +323,9 @@ class TrackerSession:
             return link.receive()[0]
         finally:
             link.close()
+
+    def close(self) -> None:
+        """Nothing is to be done: each question to the tracker has a connection of its own."""
 
     def text_summary(self) -> str:
         data = self.summary()

@@ -164,6 +164,19 @@ def extern(shape: Shape | Sequence[Sequence[Dim]], inputs: Sequence[Tensor],
     return outputs[0] if len(outputs) == 1 else outputs
 
 
+def create_prim_func_from_outputs(outputs: Tensor | Sequence[Tensor]) -> PrimFunc:
+    """A schedulable function of the placeholders that the tensors are computed from, and the tensors."""
+    outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    found, waiting = [], list(reversed(outputs))
+    while waiting:
+        tensor = waiting.pop()
+        if any(tensor == known for known in found):
+            continue
+        found.append(tensor)
+        waiting += reversed(tensor.op.input_tensors)
+    return create_prim_func([t for t in found if type(t.op).__name__ == "PlaceholderOp"] + outputs)
+
+
 def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:
     """A schedulable function of the tensors (and scalar variables)."""
     return _api.CreatePrimFunc(*parameters(args), name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core import Object
-from .._ffi import Api, Array, get_global_func, register_object
+from .._ffi import Api, Array, get_global_func, register_func, register_object
 from ..error import DTypeError
 from ..ir import FloatImm, IntImm, Node, PrimExpr, Range, Type
 
@@ -537,6 +537,21 @@ def call_packed(name: str, *args: Any) -> PrimExpr:
     if not isinstance(name, str):
         raise TypeError(f"call_packed: expected the name of a function, not {name!r}")
     return call_intrin("int32", "tir.tvm_call_packed", name, *[_handed_on(a) for a in args])
+
+
+def trace(args: Sequence[Any], trace_action: str = "tvm.default_trace_action") -> PrimExpr:
+    """The last of `args`, handed with the others to a registered function each time that it is computed. The function
+    gives the value that is used on; the default one prints its arguments and gives back the last."""
+    if not isinstance(args, (list, tuple)) or not args:
+        raise TypeError(f"trace: expected a list of values, the last of which is traced, not {args!r}")
+    values = [_handed_on(as_expr(a) if not isinstance(a, str) else a) for a in args]
+    return call_intrin(str(as_expr(args[-1]).dtype), "tir.tvm_call_packed", trace_action, *values)
+
+
+@register_func("tvm.default_trace_action")
+def _print_trace(*values):
+    print(list(values))
+    return values[-1]
 
 
 def min_value(dtype: DTypeLike) -> PrimExpr:

@@ -99,6 +99,14 @@ class Schedule:
         """Applies stored steps."""
         _api.replay(self._handle, trace_json)
 
+    def seed(self, seed: int) -> None:
+        """Begins the draws of sample_categorical and sample_perfect_tile anew."""
+        self._random = random.Random(seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule, drawn from this one's."""
+        return self._random.randrange(1, 2 ** 31)
+
     def copy(self) -> Schedule:
         """An independent schedule."""
         other = Schedule.__new__(Schedule)

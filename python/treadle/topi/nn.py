@@ -307,6 +307,44 @@ def layout_transform(tensor: Tensor, current_layout: str, desired_layout: str) -
     return operator_of("layout_transform")(tensor, current_layout, desired_layout)
 
 
+def correlation_nchw(data1: Tensor, data2: Tensor, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
+                     padding: Ints, is_multiply: bool) -> Tensor:
+    """How alike the patches of two feature maps are, a channel for each displacement."""
+    return operator_of("nn.correlation")(data1, data2, kernel_size=kernel_size, max_displacement=max_displacement,
+                                         stride1=stride1, stride2=stride2, padding=padding, is_multiply=is_multiply)
+
+
+def deformable_conv2d_nchw(data: Tensor, offset: Tensor, kernel: Tensor, strides: Ints, padding: Ints, dilation: Ints,
+                           deformable_groups: int, groups: int, out_dtype: DTypeLike | None = None) -> Tensor:
+    """A convolution, kernel OIHW, that reads at places that `offset` moves."""
+    return operator_of("nn.deformable_conv2d")(
+        data, offset, kernel, strides=_several(strides, 2), padding=_several(padding, 2), dilation=_several(dilation, 2),
+        deformable_groups=deformable_groups, groups=groups, channels=int(kernel.shape[0]),
+        kernel_size=[int(d) for d in kernel.shape[2:]], out_dtype=out_dtype or "")
+
+
+def _pads(padding, kernel):
+    """Elements before all dimensions, then behind them; of "SAME" for strides of 1."""
+    if padding == "SAME":
+        return (*(k // 2 for k in kernel), *((k - 1) // 2 for k in kernel))
+    return tuple(_padding(padding, kernel, kernel, [1] * len(kernel), [1] * len(kernel)))
+
+
+def get_pad_tuple(padding: Ints | str, kernel: Sequence[int]) -> tuple[int, ...]:
+    """(top, left, bottom, right) of a padding that is a number, two or four of them, "SAME" or "VALID"."""
+    return _pads(padding, kernel)
+
+
+def get_pad_tuple1d(padding: Ints | str, kernel: Sequence[int] | int) -> tuple[int, ...]:
+    """(left, right)"""
+    return _pads(padding, [kernel] if isinstance(kernel, int) else kernel)
+
+
+def get_pad_tuple3d(padding: Ints | str, kernel: Sequence[int]) -> tuple[int, ...]:
+    """(front, top, left, back, bottom, right)"""
+    return _pads(padding, kernel)
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)

@@ -22,6 +22,17 @@ class Executor:
     def __str__(self):
         return self.name
 
+    @staticmethod
+    def list_executors() -> list[str]:
+        """Names of all executors."""
+        return ["graph"]
+
+    @staticmethod
+    def list_executor_options(executor: str) -> dict[str, str]:
+        """The options of an executor, each with the type of its value."""
+        Executor(executor)
+        return {"link-params": "bool"}
+
 
 class Runtime:
     """The run-time library: "cpp", with options: "system-lib": compiled code calls the run time's functions by name."""
@@ -40,6 +51,17 @@ class Runtime:
 
     def __str__(self):
         return self.name
+
+    @staticmethod
+    def list_runtimes() -> list[str]:
+        """Names of all run-time libraries."""
+        return ["cpp"]
+
+    @staticmethod
+    def list_runtime_options(runtime: str) -> dict[str, str]:
+        """The options of a run-time library, each with the type of its value."""
+        Runtime(runtime)
+        return {"system-lib": "bool"}
 
 
 __all__ = ["Executor", "Runtime"]

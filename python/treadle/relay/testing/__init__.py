@@ -6,6 +6,8 @@ from ...ir import IRModule
 from ...testing import enabled_targets  # noqa: F401
 from .. import transform
 from ..analysis import list_op_freqs
+from ..prelude import Prelude  # noqa: F401
+from ..transform import gradient  # noqa: F401
 from ..expr import Function
 from . import (dcgan, densenet, dqn, inception_v3, init, layers, lstm, mlp, mobilenet, nat, resnet, squeezenet, temp_op_attr,
                vgg)

@@ -62,6 +62,41 @@ def sparse_dense(dense_data: te.Tensor, sparse_data: Any, sparse_indices: te.Ten
     return te.compute((lines, rows * height), lambda m, n: block[m, n // height, n % height], name=f"sparse_{side}", tag=tag)
 
 
+def csrmm(a: Any, b: te.Tensor, c: te.Tensor | None = None) -> te.Tensor:
+    """a (M, K), of contrib.sparse.placeholder, times b (K, N), plus c (M) in each column."""
+    def element(i, j):
+        first, e = _rows(a.indptr, i)
+        return te.sum(a.data[first + e] * b[a.indices[first + e], j], axis=e)
+
+    product = te.compute((int(a.indptr.shape[0]) - 1, b.shape[1]), element, name="csrmm", tag="csrmm")
+    if c is None:
+        return product
+    return te.compute(product.shape, lambda i, j: product[i, j] + c[i], name="csrmm_bias", tag="broadcast")
+
+
+def csrmv(a: Any, x: te.Tensor, y: te.Tensor | None = None) -> te.Tensor:
+    """a (M, K), of contrib.sparse.placeholder, times x (K, 1), plus y (M)."""
+    return csrmm(a, x, y)
+
+
+def dense(data: Any, weight: Any, bias: te.Tensor | None = None) -> te.Tensor:
+    """data (M, K) times the transpose of weight (N, K), plus bias (N). One of the two is sparse, of
+    contrib.sparse.placeholder."""
+    if hasattr(data, "indptr") == hasattr(weight, "indptr"):
+        raise ValueError("sparse.dense: expected one sparse operand, data or weight")
+    if hasattr(weight, "indptr"):
+        product = sparse_dense(data, weight.data, weight.indices, weight.indptr)
+    else:
+        def element(i, j):
+            first, e = _rows(data.indptr, i)
+            return te.sum(data.data[first + e] * weight[j, data.indices[first + e]], axis=e)
+
+        product = te.compute((int(data.indptr.shape[0]) - 1, weight.shape[0]), element, name="sparse_lhs", tag="csrmm")
+    if bias is None:
+        return product
+    return te.compute(product.shape, lambda i, j: product[i, j] + bias[j], name="dense_bias", tag="broadcast")
+
+
 def inputs_of_sparse_products(args: Sequence[te.Tensor]) -> dict[te.Tensor, str]:
     """The tensors of a computation that make up the sparse side of a `sparse_dense`, with the names that tuning tasks give
     their values by: sparse_dense_bsr_N_K_rows_columns_blocks_indptr_W_data, .. (`read`: the tensors that an operation
@@ -92,4 +127,4 @@ def inputs_of_sparse_products(args: Sequence[te.Tensor]) -> dict[te.Tensor, str]
     return found
 
 
-__all__ = ["inputs_of_sparse_products", "sparse_dense", "utils"]
+__all__ = ["csrmm", "csrmv", "dense", "inputs_of_sparse_products", "sparse_dense", "utils"]
