@@ -89,6 +89,8 @@ nightly: libraries
 	for folder in base runtime ir tir; do \
 	  (cd build-gcc/tests && ../bin/treadle_$${folder}_test --gtest_brief=1) || exit 1; \
 	done
+	cmake --build build -j $(JOBS)
+	tools/ci/locale.sh
 	tools/ci/sanitize.sh asan
 	tools/ci/sanitize.sh tsan
 	tools/ci/fuzz.sh $(or $(FUZZ_SECONDS),600)

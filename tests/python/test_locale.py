@@ -105,7 +105,14 @@ def test_options_have_points_whatever_comes_along(tmp_path):
 
 def test_sources_and_results_are_the_same_under_a_german_locale(tmp_path):
     name, environment = german(tmp_path)
-    texts = [subprocess.run([sys.executable, "-c", SCRIPT, wanted], env=environment, check=True, capture_output=True,
-                            text=True, timeout=300).stdout for wanted in ("C", name)]
-    assert texts[0] == texts[1]
-    assert "1234.5" in texts[1] or "1.2345" in texts[1]
+    runs = [("C", environment), (name, environment)]
+    compiler = next((c for c in ("c++", "g++", "clang++", "clang++-19") if shutil.which(c)), None)
+    if compiler is not None:  # C++'s global locale, which programs in C++ around the library set
+        (tmp_path / "set.cc").write_text(
+            "#include <locale>\nconst std::locale before = std::locale::global(std::locale(\"\"));")
+        subprocess.run([compiler, "-shared", "-fPIC", tmp_path / "set.cc", "-o", tmp_path / "set.so"], check=True)
+        runs.append(("C", {**environment, "LC_ALL": name, "LD_PRELOAD": str(tmp_path / "set.so")}))
+    texts = [subprocess.run([sys.executable, "-c", SCRIPT, wanted], env=env, check=True, capture_output=True, text=True,
+                            timeout=300).stdout for wanted, env in runs]
+    assert all(text == texts[0] for text in texts)
+    assert "1234.5" in texts[0] or "1.2345" in texts[0]

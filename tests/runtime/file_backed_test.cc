@@ -53,10 +53,10 @@ bool IsShortWhere(int64_t own_kb, int64_t available_kb, int64_t limit) {
   const auto root = std::filesystem::path(testing::TempDir()) / "file_backed_machine";
   std::filesystem::create_directories(root / "proc/self");
   std::filesystem::create_directories(root / "sys/fs/cgroup/group");
-  std::ofstream(root / "proc/self/status") << "Name:\tx\nVmRSS:\t9 kB\nRssAnon:\t" << own_kb << " kB\n";
-  std::ofstream(root / "proc/meminfo") << "MemTotal:  9 kB\nMemAvailable:   " << available_kb << " kB\n";
+  std::ofstream(root / "proc/self/status") << StrCat("Name:\tx\nVmRSS:\t9 kB\nRssAnon:\t", own_kb, " kB\n");
+  std::ofstream(root / "proc/meminfo") << StrCat("MemTotal:  9 kB\nMemAvailable:   ", available_kb, " kB\n");
   std::ofstream(root / "proc/self/cgroup") << "0::/group\n";
-  std::ofstream(root / "sys/fs/cgroup/group/memory.max") << limit << "\n";
+  std::ofstream(root / "sys/fs/cgroup/group/memory.max") << StrCat(limit, "\n");
   const bool is_short = MemoryIsShort(root.string());
   std::filesystem::remove_all(root);
   return is_short;

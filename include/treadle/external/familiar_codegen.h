@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <locale>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@ std::string GetExtSymbol(const Function& func);
 /// Writes the functions around the body of a region.
 class CodegenCBase {
  public:
+  CodegenCBase() { code_stream_.imbue(std::locale::classic()); }
   virtual ~CodegenCBase() = default;
 
  protected:

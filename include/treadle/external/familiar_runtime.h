@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <locale>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -27,8 +28,8 @@ namespace treadle::familiar {
 /// Throws what was written to it when the statement ends.
 class FatalStream {
  public:
-  FatalStream() = default;
-  explicit FatalStream(const char* condition) { text_ << "check failed: " << condition << " "; }
+  FatalStream() { text_.imbue(std::locale::classic()); }
+  explicit FatalStream(const char* condition) : FatalStream() { text_ << "check failed: " << condition << " "; }
   [[noreturn]] ~FatalStream() noexcept(false) { throw Error(text_.str()); }
   std::ostringstream& stream() { return text_; }
 
