@@ -47,14 +47,17 @@ class Coordinator:
     the number of workers changes the time and nothing else. A batch that is lost is given again, `retries` times; then
     its plans are errors: one of them may be what ends workers."""
 
-    def __init__(self, tasks, seed=0, batch=8, round_size=32, max_rounds=8, retries=2, tried=None, seeds=None,
-                 now=lambda: 0,
-                 make_search=tuning.Search):
+    def __init__(self, tasks: Any, seed: int = 0, batch: int = 8, round_size: int = 32, max_rounds: int = 8, retries: int = 2,
+                 tried: Any = None, seeds: Any = None, now: Callable[..., Any] = lambda: 0,
+                 make_search: Callable[..., Any] = tuning.Search) -> None:
         self.batch_size, self.max_rounds, self.retries, self.now = batch, max_rounds, retries, now
         self.sessions = [_Session(task, make_search(task, seed=seed, batch=round_size, seeds=(seeds or {}).get(i, ()),
                                                     tried=(tried or {}).get(i, ()))) for i, task in enumerate(tasks)]
-        self.waiting, self.running, self._places = collections.deque(), {}, {}
-        self.lines, self._next_id, self.measured_again = [], 0, 0
+        self.waiting: collections.deque[Any] = collections.deque()
+        self.running: dict[Any, Any] = {}
+        self._places: dict[Any, Any] = {}
+        self._next_id, self.measured_again = 0, 0
+        self.lines: list[Any] = []
         for index in range(len(self.sessions)):
             self._advance(index)
 
@@ -133,7 +136,7 @@ class Coordinator:
 class Slot:
     """What a device does: builds and races batches. An actor of Ray, or used as it is."""
 
-    def __init__(self, threads=0, jobs=0):
+    def __init__(self, threads: int = 0, jobs: int = 0) -> None:
         self.threads, self.jobs = threads, jobs or os.cpu_count() or 1
 
     def measure(self, task: str, incumbent: str, plans: Iterable[str]) -> list[dict[str, Any]]:

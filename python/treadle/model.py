@@ -54,7 +54,7 @@ def _infos(rows, described):
 class Context:
     """One thread's state of a model, for many runs without setting up; made by Model.create_context."""
 
-    def __init__(self, model: "Model", threads: int, state: "Mapping[str, str] | Context | None" = None):
+    def __init__(self, model: "Model", threads: int, state: "Mapping[str, str] | Context | None" = None) -> None:
         self._context = model._model.create_context()
         self._inputs = {info.name: info for info in model.inputs}
         self._outputs = model.outputs
@@ -234,7 +234,7 @@ class Model:
     threads: int
     precision: Any  # what precision="auto" measured
 
-    def __init__(self, model: Any, threads: int = 0, compiled: Any = None, path: str | None = None):
+    def __init__(self, model: Any, threads: int = 0, compiled: Any = None, path: str | None = None) -> None:
         self._model, self._compiled, self._path, self.threads = model, compiled, path, threads
         self._source: _Source | None = None
         self._forms: _specialise.ShapeForms | None = None
@@ -552,7 +552,7 @@ class _Source:
     compile: Callable[[dict[str, Any]], Any]
 
 
-def serialised(model):
+def serialised(model: Any) -> tuple[bytes, str]:
     """(bytes, directory of external data) of a path, bytes or onnx.ModelProto; DTypeError for what is none of them."""
     if hasattr(model, "SerializeToString") and hasattr(model, "opset_import"):
         return model.SerializeToString(), ""

@@ -25,7 +25,7 @@ class TreadleRep(BackendRep):
     small inputs (axes, sizes, ...) when they are first seen.
     """
 
-    def __init__(self, model, options, specialise=False):
+    def __init__(self, model: Any, options: Any, specialise: bool = False) -> None:
         self._source = model
         self._options = options
         initialised = {tensor.name for tensor in model.graph.initializer}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The virtual machine with times of its kernels."""
 import sys
+from typing import Any
 
 from . import runtime
 from ._ffi import Api
@@ -13,12 +14,13 @@ _api = Api("relay.vm")
 class VirtualMachineProfiler(VirtualMachine):
     """A virtual machine whose `profile` tells how long each kernel took."""
 
-    def profile(self, *args, func_name="main", **kwargs):
+    def profile(self, *args: Any, func_name: str = "main", **kwargs: Any) -> Any:
         """A report on one call of a function (rows: Name, Duration (us), Percent, Count, Argument Shapes), after one
         that isn't measured."""
         values = self._arguments(func_name, args, kwargs) or self._inputs.get(func_name, [])
         _api.Invoke(self._machine, func_name, values)
-        rows, total = {}, 0.0
+        total = 0.0
+        rows: dict[Any, Any] = {}
         for name, seconds, shapes in _api.Profile(self._machine, func_name, values):
             row = rows.setdefault(str(name), [0.0, 0, str(shapes)])
             row[0] += float(seconds.value)
@@ -31,7 +33,7 @@ class VirtualMachineProfiler(VirtualMachine):
         return Report("\n".join(lines))
 
 
-def enabled():
+def enabled() -> bool:
     """Whether there is a profiler: always."""
     return True
 

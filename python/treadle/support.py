@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this build has."""
+from typing import Any
+
 from ._ffi import get_global_func
 from ._version import __version__
 
 
-def libinfo():
+def libinfo() -> dict[str, str]:
     """Options of the build by name: USE_LLVM, USE_OPENCL, ... as "ON" or "OFF", and the version."""
     targets = {str(kind) for kind in get_global_func("target.ListKinds")()}
     compilers = {str(name) for name in get_global_func("external.ListCodegens")()}

@@ -33,7 +33,7 @@ class Report:
     `accepted`: whether records of it are in use; `tasks`: a dict for each problem; `graph`: one for each algorithm or
     layout that was tried in the whole model; `save` writes a page."""
 
-    def __init__(self, data):
+    def __init__(self, data: Any) -> None:
         self.data = data
         self.tasks, self.graph = data["tasks"], data["graph"]
         self.ratio = data["model"]["ratio"]
@@ -88,7 +88,7 @@ class Search:
     race against `incumbent`, `tell` takes what became of them, in the same order: (valid, better, ratio to the default
     plan's time) of each. Proposals are a function of the seed and of the outcomes."""
 
-    def __init__(self, task, seed=0, batch=32, seeds=(), tried=()):
+    def __init__(self, task: Any, seed: int = 0, batch: int = 32, seeds: Any = (), tried: Any = ()) -> None:
         self._module = _api.Search(task, json.dumps({"seed": seed, "batch": batch}), list(seeds), list(tried))
         self._functions = {name: self._module[name] for name in ("propose", "tell", "state")}
 

@@ -181,3 +181,19 @@ def test_kernels_of_networks_are_tasks(tmp_path):
     executor = tvm.graph_executor.GraphModule(library["default"](tvm.cpu()))
     executor.run(data=np.ones((1, 16, 12, 12), "float32"))
     assert np.isfinite(executor.get_output(0).numpy()).all()
+
+
+def test_confirmed_plans_of_networks_have_a_time(monkeypatch):
+    """The result of a confirmation had a cost of 0, by which the progress bar and Monitor divided."""
+    data, weight = relay.var("data", shape=(1, 16, 12, 12)), relay.var("weight", shape=(32, 16, 3, 3))
+    body = relay.nn.conv2d(data, weight, padding=(1, 1), channels=32, kernel_size=(3, 3))
+    params = {"weight": tvm.nd.array(np.ones((32, 16, 3, 3), "float32"))}
+    (task,) = autotvm.task.extract_from_program(tvm.IRModule.from_expr(relay.Function([data, weight], body)), params, "llvm")
+    raced = {"state": "raced", "pairs": 9, "ratio": 0.5, "lo": 0.4, "hi": 0.6, "us": 12.0}
+    monkeypatch.setattr(tvm.tuning, "measure_batch", lambda task, incumbent, plans, threads: [{**raced, "plan": p} for p in plans])
+    monkeypatch.setattr(tvm.tuning, "confirm", lambda *_: {"accepted": True, "ratio": 0.5, "lo": 0.4, "hi": 0.6})
+    costs, monitor = [], autotvm.callback.Monitor()
+    autotvm.tuner.XGBTuner(task).tune(n_trial=2, measure_option=None, callbacks=[
+        autotvm.callback.progress_bar(2), monitor, lambda tuner, inputs, results: costs.extend(r.costs[0] for r in results)])
+    assert len(costs) == 3 and costs[-1] == pytest.approx(6e-6)
+    assert all(score > 0 for score in monitor.trial_scores())

@@ -54,6 +54,35 @@ def test_public_functions_are_annotated():
     assert not missing
 
 
+def parts_of_public_modules():
+    """Functions and methods of all public modules, read from their sources: (module, name, node)."""
+    def of(body, prefix):
+        for node in body:
+            if isinstance(node, (ast.If, ast.Try)):
+                yield from of(node.body, prefix)
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield from of(node.body, f"{prefix}{node.name}.")
+            if isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name in ("__init__", "__call__")):
+                yield prefix + node.name, node
+
+    package = ROOT / "python/treadle"
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package).with_suffix("").parts
+        if not any(part.startswith("_") and not part.startswith("__") for part in parts):
+            for name, node in of(ast.parse(path.read_text(encoding="utf-8")).body, ""):
+                yield "/".join(parts), name, node
+
+
+def test_every_public_module_is_annotated():
+    missing = []
+    for module, name, node in parts_of_public_modules():
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+        arguments = [each for each in arguments if each is not None and each.arg not in ("self", "cls")]
+        if any(each.annotation is None for each in arguments) or (node.returns is None and (arguments or node.name != "__init__")):
+            missing.append(f"{module}: {name}")
+    assert not missing
+
+
 @pytest.mark.parametrize("module", PUBLIC + ["treadle.relay"])
 def test_public_names_exist_and_are_listed_once(module):
     loaded = importlib.import_module(module)

@@ -38,7 +38,7 @@ class IntSet:
 class IntervalSet(IntSet):
     """The integers from min_value to max_value, which is one of them. None: no bound."""
 
-    def __init__(self, min_value, max_value):
+    def __init__(self, min_value: Any, max_value: Any) -> None:
         self.min_value = None if min_value is None else _simple(as_expr(min_value))
         self.max_value = None if max_value is None else _simple(as_expr(max_value))
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +43,7 @@ def _timed(folder, path, number, repeat, min_repeat_ms):
 class Inputs:
     """The values that a task gives of its tensors, by names that check functions know tensors by."""
 
-    def __init__(self, tensors, given, checks):
+    def __init__(self, tensors: Sequence[Any], given: Any, checks: Any) -> None:
         self._tensors, self.values, self._named = tensors, {}, {}
         if not given:
             return
@@ -58,13 +60,13 @@ class Inputs:
                     raise Error(f"task_inputs: {name} is {value.dtype} {value.shape}, expected {tensor.dtype} {wanted}")
                 self.values[tensor] = self._named[name] = value
 
-    def save(self, overwrite):
+    def save(self, overwrite: bool) -> None:
         """Keeps the values beside the script, as <name>.npy."""
         for name, value in self._named.items():
             if overwrite or not os.path.exists(f"{name}.npy"):
                 np.save(f"{name}.npy", value)
 
-    def costs(self, path, runner):
+    def costs(self, path: str | os.PathLike[str], runner: Any) -> Any:
         """Seconds of the library's function, on these values and random ones for the others."""
         rng, arrays = np.random.default_rng(0), []
         for tensor in self._tensors:

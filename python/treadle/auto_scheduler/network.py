@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks: their kernels as tasks, tuned together by `treadle.tune`. The log is its file of records."""
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 from .. import _networks, transform
 from ..error import Error
 from .records import RecordToFile
 
 
-def extract_tasks(mod, params, target, target_host=None, hardware_params=None, include_simple_tasks=False,
-                  dump_workload_to_dag_log=None, opt_level=3, other_targets=None):
+def extract_tasks(mod: Any, params: Mapping[str, Any], target: Any, target_host: Any = None, hardware_params: Any = None,
+                  include_simple_tasks: bool = False, dump_workload_to_dag_log: Any = None, opt_level: int = 3,
+                  other_targets: Any = None) -> tuple[Any, Any]:
     """(tasks, how often each is called) of the kernels that have plans to choose from."""
     given = {"hardware_params": hardware_params, "dump_workload_to_dag_log": dump_workload_to_dag_log,
              "other_targets": other_targets}
@@ -20,8 +24,10 @@ def extract_tasks(mod, params, target, target_host=None, hardware_params=None, i
 class TaskScheduler:
     """Tunes the kernels of one network: those that promise most come first, and the whole network decides in the end."""
 
-    def __init__(self, tasks, task_weights=None, objective_func=None, strategy="gradient", load_model_file=None,
-                 load_log_file=None, alpha=0.2, beta=2, gamma=0.5, backward_window_size=3, callbacks=None):
+    def __init__(self, tasks: Sequence[Any], task_weights: Sequence[Any] | None = None,
+                 objective_func: Callable[..., Any] | None = None, strategy: str = "gradient", load_model_file: Any = None,
+                 load_log_file: Any = None, alpha: float = 0.2, beta: int = 2, gamma: float = 0.5,
+                 backward_window_size: int = 3, callbacks: Sequence[Any] | None = None) -> None:
         for name, value in (("objective_func", objective_func), ("load_model_file", load_model_file), ("callbacks", callbacks)):
             if value is not None:
                 raise Error(f"auto_scheduler.TaskScheduler: {name} has no counterpart: the network's time is what counts")
@@ -31,8 +37,8 @@ class TaskScheduler:
         (self.network,) = networks.values()
         self.tasks, self.log = list(tasks), load_log_file
 
-    def tune(self, tune_option, search_policy="default", search_policy_params=None, adapative_training=False,
-             per_task_early_stopping=None):
+    def tune(self, tune_option: Any, search_policy: Any = "default", search_policy_params: Any = None,
+             adapative_training: bool = False, per_task_early_stopping: Any = None) -> Any:
         """Measures `num_measure_trials` candidates, and appends to the file of the RecordToFile among the callbacks."""
         files = [callback.filename for callback in tune_option.measure_callbacks if isinstance(callback, RecordToFile)]
         if len(files) != 1 or (self.log is not None and self.log != files[0]):
@@ -41,7 +47,7 @@ class TaskScheduler:
         return _networks.tune(self.network, files[0], max(1, tune_option.num_measure_trials))
 
 
-def is_auto_scheduler_enabled():
+def is_auto_scheduler_enabled() -> bool:
     """Whether the current pass context asks for recorded plans."""
     return bool(transform.PassContext.current().config.get("relay.backend.use_auto_scheduler", False))
 
@@ -49,7 +55,7 @@ def is_auto_scheduler_enabled():
 class ApplyHistoryBest(_networks.Records):
     """Builds inside take the confirmed records of a file."""
 
-    def __init__(self, records, n_lines=None, include_compatible=False):
+    def __init__(self, records: Any, n_lines: int | None = None, include_compatible: bool = False) -> None:
         if n_lines is not None or include_compatible:
             raise Error("auto_scheduler.ApplyHistoryBest: n_lines and include_compatible have no counterpart: records hold "
                         "for the machine that they were measured on")

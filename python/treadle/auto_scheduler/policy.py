@@ -2,6 +2,8 @@
 """Search policies and cost models, as scripts name them. Plans are ranked by the kernels' own models of costs, sketches
 are drawn; a policy says the seed, and what is known already."""
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..error import Error
 from .custom_sketch import PreloadCustomSketchRule
@@ -11,20 +13,21 @@ from .records import RecordReader
 class XGBModel:
     """Ranks by the kernels' models of costs: they know what logs could teach, so there is nothing to train, save or load."""
 
-    def __init__(self, verbose_eval=25, num_warmup_sample=100, seed=None, model_file=None, adaptive_training=False):
+    def __init__(self, verbose_eval: int = 25, num_warmup_sample: int = 100, seed: int | None = None, model_file: Any = None,
+                 adaptive_training: bool = False) -> None:
         self.seed = seed
 
-    def update(self, inputs, results):
+    def update(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         pass
 
-    def update_from_file(self, file_name, n_lines=None):
+    def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
         if not os.path.exists(file_name):
             raise Error(f"{file_name}: there is no such log")
 
-    def save(self, file_name):
+    def save(self, file_name: str) -> None:
         pass
 
-    def load(self, file_name):
+    def load(self, file_name: str) -> None:
         pass
 
 
@@ -38,14 +41,14 @@ class RandomModel(XGBModel):
 class PreloadMeasuredStates:
     """What a log has of the task isn't measured again, and the search begins at its best."""
 
-    def __init__(self, filename):
+    def __init__(self, filename: str | os.PathLike[str]) -> None:
         if not os.path.exists(filename):
             raise Error(f"{os.fspath(filename)}: there is no such log")
         self.filename = filename
 
-    def plans(self, task):
+    def plans(self, task: Any) -> list[Any]:
         """Pairs of plans and seconds, the fastest first; errors take infinitely long."""
-        found = {}
+        found: dict[Any, Any] = {}
         for measure_input, result in RecordReader(self.filename):
             if (measure_input.workload_key, measure_input.target) == (task.workload_key, str(task.target)):
                 cost = float("inf") if result.error_no else sum(result.costs) / len(result.costs)
@@ -58,7 +61,8 @@ class SketchPolicy:
 
     DEFAULT_PARAMS: dict = {}
 
-    def __init__(self, task, program_cost_model=None, params=None, seed=None, verbose=1, init_search_callbacks=None):
+    def __init__(self, task: Any, program_cost_model: Any = None, params: Mapping[str, Any] | None = None,
+                 seed: int | None = None, verbose: int = 1, init_search_callbacks: Any = None) -> None:
         if params:
             raise Error(f"SketchPolicy: {', '.join(sorted(params))} are parameters of an evolutionary search; plans are ranked by "
                         "the cost model and walked along")
@@ -72,9 +76,9 @@ class SketchPolicy:
                 raise Error(f"SketchPolicy: {type(callback).__name__} has no counterpart; there are PreloadMeasuredStates and "
                             "PreloadCustomSketchRule")
 
-    def known(self, task):
+    def known(self, task: Any) -> list[Any]:
         """Plans that are measured already, with their seconds."""
         return [pair for callback in self.callbacks for pair in callback.plans(task)]
 
-    def search(self, num_measure_trials, early_stopping, num_measures_per_round, measurer=None):
+    def search(self, num_measure_trials: int, early_stopping: int, num_measures_per_round: int, measurer: Any = None) -> Any:
         raise Error("SketchPolicy.search: SearchTask.tune(options, search_policy) runs it")

@@ -2,7 +2,8 @@
 """Logs: one JSON object per line. {"i": [[workload key, target], plans], "r": [costs, error_no, all_cost, timestamp],
 "v": "treadle-1"}: a list of plans says what each kernel of the computation does."""
 import json
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 VERSION = "treadle-1"
 
@@ -23,7 +24,7 @@ class MeasureResult(NamedTuple):
     error_msg: str = ""
 
 
-def dump(measure_input, result):
+def dump(measure_input: Any, result: Any) -> str:
     """A line of a file of records."""
     return json.dumps({"i": [[measure_input.workload_key, measure_input.target], list(measure_input.plans)],
                        "r": [list(result.costs), result.error_no, result.all_cost, result.timestamp],
@@ -44,7 +45,7 @@ def _load(line):
 class RecordReader:
     """Pairs of inputs and results of a log; lines that are torn or of other programs are left out."""
 
-    def __init__(self, filename):
+    def __init__(self, filename: Any) -> None:
         self.filename = filename
 
     def __iter__(self):
@@ -54,7 +55,7 @@ class RecordReader:
                 if pair is not None:
                     yield pair
 
-    def read_lines(self, max_lines=None, skip_lines=0):
+    def read_lines(self, max_lines: int | None = None, skip_lines: int = 0) -> tuple[Any, Any]:
         pairs = list(self)[skip_lines:]
         pairs = pairs if max_lines is None else pairs[:max_lines]
         return [i for i, _ in pairs], [r for _, r in pairs]
@@ -66,20 +67,20 @@ load_records = RecordReader
 class RecordToFile:
     """A callback that appends each measurement to a log."""
 
-    def __init__(self, filename):
+    def __init__(self, filename: Any) -> None:
         self.filename = filename
 
-    def __call__(self, inputs, results):
+    def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         save_records(self.filename, inputs, results)
 
 
-def save_records(filename, inputs, results):
+def save_records(filename: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
     """Appends records to a file: a line for each input with its result."""
     with open(filename, "a", encoding="utf-8") as file:
         file.write("".join(dump(i, r) + "\n" for i, r in zip(inputs, results)))
 
 
-def load_best_record(filename, workload_key=None, target=None):
+def load_best_record(filename: Any, workload_key: str | None = None, target: Any = None) -> Any:
     """The fastest (input, result) of a workload and target; (None, None) where there is none."""
     best = (None, None)
     for measure_input, result in RecordReader(filename):

@@ -5,6 +5,8 @@ import logging
 import os
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .. import build_module, te, transform, tuning
 from .._ffi import Api
@@ -29,7 +31,7 @@ STATE = "state"  # key of a line that has the steps of a state
 INPUT_CHECKS: list = [inputs_of_sparse_products]
 
 
-def register_task_input_check_func(func_name, f=None, override=False):
+def register_task_input_check_func(func_name: Any, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Decorator: a function of a task's tensors that gives those of them whose values matter a name, by which
     `SearchTask(task_inputs=)` has the values: a mapping from tensors to names."""
     def register(function):
@@ -42,7 +44,7 @@ def register_task_input_check_func(func_name, f=None, override=False):
 class LocalBuilder:
     """Compiles in this process, while nothing is measured."""
 
-    def __init__(self, timeout=15, n_parallel=None, build_func="default"):
+    def __init__(self, timeout: float = 15, n_parallel: Any = None, build_func: Any = "default") -> None:
         if build_func != "default":
             raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
 
@@ -50,12 +52,13 @@ class LocalBuilder:
 class LocalRunner:
     """Runs in a process without compiler. enable_cpu_cache_flush: each run has copies of its inputs that no cache holds."""
 
-    def __init__(self, timeout=10, number=3, repeat=1, min_repeat_ms=100, cooldown_interval=0.0, enable_cpu_cache_flush=False):
+    def __init__(self, timeout: float = 10, number: int = 3, repeat: int = 1, min_repeat_ms: int = 100,
+                 cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False) -> None:
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval = number, repeat, min_repeat_ms, cooldown_interval
         self.timeout, self._runner = timeout, Runner(timeout=timeout)
 
-    def run(self, path, shapes, num_outputs):
+    def run(self, path: str | os.PathLike[str], shapes: Any, num_outputs: int) -> Any:
         time.sleep(self.cooldown_interval)
         return self._runner.costs(path, "main", shapes, num_outputs, self.number, self.repeat, self.min_repeat_ms,
                                   cold=self.enable_cpu_cache_flush)
@@ -64,16 +67,16 @@ class LocalRunner:
 class LocalRPCMeasureContext:
     """Has a runner: candidates run in processes of their own anyway."""
 
-    def __init__(self, priority=1, n_parallel=1, timeout=10, number=3, repeat=1, min_repeat_ms=0, cooldown_interval=0.0,
-                 enable_cpu_cache_flush=False):
+    def __init__(self, priority: int = 1, n_parallel: int = 1, timeout: float = 10, number: int = 3, repeat: int = 1,
+                 min_repeat_ms: int = 0, cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False) -> None:
         self.runner = LocalRunner(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
 
 
 class TuningOptions:
     """How long to search, what to measure with: the number of trials, how many in a round, callbacks after each."""
 
-    def __init__(self, num_measure_trials=0, early_stopping=None, num_measures_per_round=64, verbose=1, builder="local",
-                 runner="local", measure_callbacks=None):
+    def __init__(self, num_measure_trials: int = 0, early_stopping: int | None = None, num_measures_per_round: int = 64,
+                 verbose: int = 1, builder: Any = "local", runner: Any = "local", measure_callbacks: Any = None) -> None:
         if num_measure_trials < 0 or num_measures_per_round < 1:
             raise Error(f"TuningOptions: {num_measure_trials} trials, {num_measures_per_round} in a round")
         self.num_measure_trials, self.early_stopping, self.verbose = num_measure_trials, early_stopping, verbose
@@ -113,9 +116,10 @@ def _as_steps(steps):
 class SearchTask:
     """A workload with arguments and a target, to be tuned."""
 
-    def __init__(self, func=None, args=None, compute_dag=None, workload_key=None, target=None, target_host=None,
-                 hardware_params=None, layout_rewrite_option=None, task_inputs=None, task_inputs_overwrite=False,
-                 task_inputs_save_to_file=False, desc=""):
+    def __init__(self, func: Any = None, args: Sequence[Any] | None = None, compute_dag: Any = None,
+                 workload_key: str | None = None, target: Any = None, target_host: Any = None, hardware_params: Any = None,
+                 layout_rewrite_option: Any = None, task_inputs: Any = None, task_inputs_overwrite: bool = False,
+                 task_inputs_save_to_file: bool = False, desc: str = "") -> None:
         given = {"compute_dag": compute_dag, "hardware_params": hardware_params,
                  "layout_rewrite_option": layout_rewrite_option}
         for name, value in given.items():
@@ -131,14 +135,14 @@ class SearchTask:
             self.inputs.save(task_inputs_overwrite)
 
     @property
-    def compute_dag(self):
+    def compute_dag(self) -> Any:
         """The computation, for states and sketch rules; its text is that of its loops."""
         return ComputeDAG(self.tensors)
 
     def _function(self):
         return te.create_prim_func(self.tensors)
 
-    def build(self, plans=()):
+    def build(self, plans: Any = ()) -> Any:
         """The function with these plans, scheduled; or by the decision of a sketch."""
         for plan in map(json.loads, plans):
             if STATE in plan:
@@ -149,7 +153,7 @@ class SearchTask:
         with transform.PassContext(config={"schedule.plans": "\n".join(plans)}):
             return te.auto_schedule(self.tensors, self.target)
 
-    def measure(self, plans, runner):
+    def measure(self, plans: Any, runner: Any) -> Any:
         """Builds and times a choice of plans."""
         start = time.time()
 
@@ -160,7 +164,10 @@ class SearchTask:
             path = os.path.join(folder, "candidate.so")
             try:
                 made = self.build(plans)
-                library = build_module.build(made, *([self.tensors] if isinstance(made, te.Schedule) else []), target=self.target)
+                if isinstance(made, te.Schedule):
+                    library = build_module.build(made, self.tensors, target=self.target)
+                else:
+                    library = build_module.build(made, target=self.target)
                 library.export_library(path)
             except Error as error:
                 return result([1e9], 2, str(error))
@@ -171,7 +178,7 @@ class SearchTask:
             except Failed as error:
                 return result([1e9], 7 if error.kind == "timeout" else 4, str(error))
 
-    def tune(self, tuning_options, search_policy=None):
+    def tune(self, tuning_options: Any, search_policy: Any = None) -> Any:
         """Measures plans and tells the callbacks; the first one is what `te.auto_schedule` takes by itself. What the search
         policy has read from logs isn't measured again."""
         options, done, best_at = tuning_options, 0, 0
@@ -182,7 +189,7 @@ class SearchTask:
             return self._tune_states(options, policy)
         known = dict(policy.known(self))
         best = known[()] if known.get((), float("inf")) < float("inf") else self._round([()], options)[0]
-        fixed = []
+        fixed: list[Any] = []
         found = _kernels(list(_te.WithKernels(self.tensors, self.target)))
         for kernel, problem in found:
             task = json.dumps({"problem": problem, "kernel": kernel, "plan": "", "symbol": "main", "source": "",
@@ -260,15 +267,15 @@ class SearchTask:
             raise Error(f"{log_file} has no measurement of {self.workload_key} for {self.target}")
         return found.plans
 
-    def apply_best(self, log_file, include_compatible=False, layout_rewrite_option=None):
+    def apply_best(self, log_file: str, include_compatible: bool = False, layout_rewrite_option: Any = None) -> tuple[Any, Any]:
         """(scheduled function, its tensors), as treadle.build takes them."""
         return self.build(self._best(log_file)), self.tensors
 
-    def print_best(self, log_file, print_mode="schedule"):
+    def print_best(self, log_file: str, print_mode: str = "schedule") -> str:
         """The loops of the best plans, as text."""
         return str(self.build(self._best(log_file)))
 
 
-def create_task(func, args, target, target_host=None, hardware_params=None):
+def create_task(func: Any, args: Sequence[Any], target: Any, target_host: Any = None, hardware_params: Any = None) -> "SearchTask":
     """A SearchTask, by its old name."""
     return SearchTask(func=func, args=args, target=target, target_host=target_host, hardware_params=hardware_params)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computations by name: functions of sizes, which a log tells apart by a key."""
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..error import Error
 
 WORKLOADS: dict = {}
 
 
-def register_workload(func_name, f=None, override=False):
+def register_workload(func_name: Any, f: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Decorator: a function of sizes that returns the list of its inputs and results."""
 
     def register(function, name=None):
@@ -22,7 +24,7 @@ def register_workload(func_name, f=None, override=False):
     return register(f, func_name) if f is not None else lambda function: register(function, func_name)
 
 
-def make_workload_key(func, args):
+def make_workload_key(func: Any, args: Sequence[Any]) -> str:
     """Text that names a workload with its arguments."""
     name = func if isinstance(func, str) else func.__name__
     if name not in WORKLOADS:
@@ -31,7 +33,7 @@ def make_workload_key(func, args):
     return json.dumps([name, *args])
 
 
-def tensors_of_workload(workload_key):
+def tensors_of_workload(workload_key: str) -> list[Any]:
     """The tensors of a workload, given its key."""
     name, *arguments = json.loads(workload_key)
     if name not in WORKLOADS:

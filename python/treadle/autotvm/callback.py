@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from . import record
@@ -47,7 +47,7 @@ class Monitor:
     def __init__(self) -> None:
         self.reset()
 
-    def __call__(self, tuner, inputs, results):
+    def __call__(self, tuner: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         for result in results:
             failed = result.error_no != 0
             self._scores.append(0.0 if failed else tuner.task.flop * len(result.costs) / sum(result.costs))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which configuration a template is run with when it is called."""
 import threading
+from typing import Any
 
 from .._networks import Records
 from .space import FallbackConfigEntity
@@ -8,7 +9,7 @@ from .space import FallbackConfigEntity
 _local = threading.local()
 
 
-def query(target, workload):
+def query(target: Any, workload: Any) -> Any:
     """The configuration that the innermost context which knows one gives."""
     for context in reversed(getattr(_local, "stack", None) or []):
         config = context.find(target, workload)
@@ -36,10 +37,10 @@ class DispatchContext(metaclass=_Innermost):
     def __exit__(self, *_):
         _local.stack = _local.stack[:-1]
 
-    def find(self, target, workload):
+    def find(self, target: Any, workload: Any) -> Any:
         return None
 
-    def query(self, target, workload):
+    def query(self, target: Any, workload: Any) -> Any:
         """The configuration of a workload: this context's, else what those around give."""
         config = self.find(target, workload)
         return query(target, workload) if config is None else config
@@ -52,10 +53,10 @@ class FallbackContext(DispatchContext):
 class ApplyConfig(DispatchContext):
     """The same configuration for all."""
 
-    def __init__(self, config):
+    def __init__(self, config: Any) -> None:
         self.config = config
 
-    def find(self, target, workload):
+    def find(self, target: Any, workload: Any) -> Any:
         return self.config
 
 
@@ -63,10 +64,10 @@ class ApplyHistoryBest(DispatchContext):
     """The fastest configurations of logs (paths, or pairs of inputs and results), for equal targets only. Builds of
     networks inside take what a log confirms of their kernels."""
 
-    def __init__(self, records):
+    def __init__(self, records: Any) -> None:
         from .record import lines_of_networks, load_from_file
 
-        self.best = {}
+        self.best: dict[Any, Any] = {}
         path = records if isinstance(records, str) or hasattr(records, "__fspath__") else None
         self._of_networks = Records(path) if path is not None and lines_of_networks(path) else None
         for item in [records] if isinstance(records, (str, bytes)) or hasattr(records, "__fspath__") else [records]:
@@ -88,7 +89,7 @@ class ApplyHistoryBest(DispatchContext):
             self._of_networks.__exit__(*error)
         super().__exit__(*error)
 
-    def find(self, target, workload):
+    def find(self, target: Any, workload: Any) -> Any:
         if target is not None:
             found = self.best.get((str(target), repr(workload)))
             return found and found[1]

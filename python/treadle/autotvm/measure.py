@@ -52,7 +52,8 @@ class MeasureResult(NamedTuple):
 class LocalBuilder:
     """Compiles in this process, one after the other: nothing is compiled while something is measured."""
 
-    def __init__(self, timeout=10, n_parallel=None, build_kwargs=None, build_func="default", do_fork=False, runtime=None):
+    def __init__(self, timeout: float = 10, n_parallel: Any = None, build_kwargs: Any = None, build_func: Any = "default",
+                 do_fork: bool = False, runtime: Any = None) -> None:
         if build_func != "default":
             raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
         self.timeout = timeout
@@ -62,8 +63,8 @@ class LocalRunner:
     """Runs in a process without compiler; one that crashes or hangs is a result with an error. enable_cpu_cache_flush: each
     run has copies of its inputs that no cache holds."""
 
-    def __init__(self, timeout=10, number=4, repeat=3, min_repeat_ms=0, cooldown_interval=0.0,
-                 enable_cpu_cache_flush=False, module_loader=None):
+    def __init__(self, timeout: float = 10, number: int = 4, repeat: int = 3, min_repeat_ms: int = 0,
+                 cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, module_loader: Any = None) -> None:
         if module_loader is not None:
             raise Error("LocalRunner: module_loader has no counterpart")
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
@@ -71,7 +72,7 @@ class LocalRunner:
         self.cooldown_interval = cooldown_interval
         self._runner = Runner(timeout=timeout)
 
-    def run(self, path, shapes):
+    def run(self, path: str | os.PathLike[str], shapes: Any) -> Any:
         if self.cooldown_interval:
             time.sleep(self.cooldown_interval)
         return self._runner.costs(path, "main", shapes, number=self.number, repeat=self.repeat,
@@ -81,7 +82,7 @@ class LocalRunner:
 class RPCRunner:
     """Isn't there: an Error names what is."""
 
-    def __init__(self, *_args, **_kwargs):
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         raise Error("RPCRunner: there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
 
 
@@ -90,13 +91,13 @@ class _Option(NamedTuple):
     runner: object
 
 
-def measure_option(builder, runner):
+def measure_option(builder: Any, runner: Any) -> "_Option":
     """How configurations are built and run; "local" for either."""
     builder = LocalBuilder() if builder == "local" else builder
     return _Option(builder, LocalRunner() if runner == "local" else runner)
 
 
-def measure(task, config, option):
+def measure(task: Any, config: Any, option: Any) -> Any:
     """Builds and times one configuration."""
     start = time.time()
 

@@ -4,6 +4,8 @@ treadle.tune, which builds take inside ApplyHistoryBest."""
 import json
 import math
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .. import _networks, tuning
 from .._ffi import get_global_func
@@ -19,7 +21,7 @@ _FAMILIES = {"nn.conv2d": "conv2d", "nn.conv1d": "conv2d", "nn.conv3d": "conv2d"
 class PlanConfig:
     """A plan, and what became of it."""
 
-    def __init__(self, fields):
+    def __init__(self, fields: Any) -> None:
         self.fields = fields
 
     def __repr__(self):
@@ -41,28 +43,31 @@ def _flop(problem):
 class NetworkTask:
     """A kernel of a network. `config_space` has its plans."""
 
-    def __init__(self, kernel_task):
+    def __init__(self, kernel_task: Any) -> None:
         self.data = kernel_task.data
         data = kernel_task.json
-        self.name, self.args, self.kwargs, self.flop = data["kernel"], (data["problem"],), {}, _flop(data["problem"])
+        self.name, self.args, self.flop = data["kernel"], (data["problem"],), _flop(data["problem"])
+        self.kwargs: dict[Any, Any] = {}
         self.workload, self.target = (self.name, *self.args), kernel_task.target
         self.config_space = list(get_global_func("schedule.Plans")(data["kernel"], data["problem"], data["target"]))
 
     def __repr__(self):
         return f"Task(func_name={self.name}, args={self.args}, kwargs={{}}, workload={self.workload})"
 
-    def record_line(self, config):
+    def record_line(self, config: Any) -> Any:
         """The line of a log."""
         return tuning.record_line(self.data, t=int(time.time()), **config.fields).rstrip("\n")
 
-    def tune(self, tuner, n_trial, early_stopping, callbacks, threads=0):
+    def tune(self, tuner: Any, n_trial: int, early_stopping: int | None, callbacks: Sequence[Any], threads: int = 0) -> "PlanConfig":
         """Races plans against the best one so far, then confirms that one in fresh processes."""
         search, done, since_best = tuning.Search(self.data, batch=min(32, n_trial)), 0, 0
+        default_us = 0.0
         while done < n_trial and (plans := search.propose()[:n_trial - done]):
             before = search.ratio
             results = tuning.measure_batch(self.data, search.incumbent, plans, threads)
             search.tell([(r["state"] == "raced" or r["pairs"] > 0, r["state"] == "raced", before * r["ratio"]) for r in results])
             for result in results:
+                default_us = result.get("us", default_us)
                 result.update({key: result[key] * before for key in ("ratio", "lo", "hi")})
             done += len(plans)
             since_best = 0 if search.ratio < before else since_best + len(plans)
@@ -72,7 +77,7 @@ class NetworkTask:
         if search.ratio < 1:
             found = tuning.confirm(self.data, search.incumbent, threads)
             state = "confirmed" if found.pop("accepted") else "rejected"
-            self._tell(tuner, [{"plan": search.incumbent, "state": state, "procs": 3, **found}], callbacks)
+            self._tell(tuner, [{"plan": search.incumbent, "state": state, "procs": 3, "us": default_us, **found}], callbacks)
         return PlanConfig({"plan": search.incumbent})
 
     def _tell(self, tuner, fields, callbacks):
@@ -87,7 +92,7 @@ class NetworkTask:
             callback(tuner, inputs, results)
 
 
-def extract_from_program(mod, params, target, target_host=None, ops=None):
+def extract_from_program(mod: Any, params: Mapping[str, Any], target: Any, target_host: Any = None, ops: Any = None) -> Any:
     """The kernels of a network that have plans to choose from; `ops`: of these operators alone."""
     tasks = [NetworkTask(task) for task in _networks.tasks(mod, params, target)]
     if ops is None:
@@ -100,9 +105,10 @@ def extract_from_program(mod, params, target, target_host=None, ops=None):
     return [task for task in tasks if task.name.split(".")[0] in families]
 
 
-def extract_from_multiple_program(mods, params, target, target_host=None, ops=None):
+def extract_from_multiple_program(mods: Sequence[Any], params: Sequence[Mapping[str, Any]], target: Any, target_host: Any = None,
+                                  ops: Any = None) -> list[Any]:
     """The same of several networks, equal kernels once."""
-    found = {}
+    found: dict[Any, Any] = {}
     for mod, given in zip(mods, params):
         for task in extract_from_program(mod, given, target, target_host, ops):
             found.setdefault(json.dumps(task.workload), task)

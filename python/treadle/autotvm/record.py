@@ -73,7 +73,7 @@ def pick_best(in_file: Any, out_file: Any) -> None:
         file.writelines(lines_of_networks(in_file))
 
 
-def lines_of_networks(path):
+def lines_of_networks(path: Any) -> list[Any]:
     """The lines of a log that are records of treadle.tune."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return [line for line in file if line.startswith('{"kind":"plan"') and line.endswith("\n")]

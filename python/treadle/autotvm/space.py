@@ -133,8 +133,8 @@ class ConfigSpace:
         self.space_map[name] = entities
         self._chosen[name] = entities[0]
 
-    def define_split(self, name, axis, policy="factors", num_outputs=2, filter=None, max_factor=None,  # noqa: A002
-                     candidate=None, no_tail=True):
+    def define_split(self, name: str, axis: Any, policy: str = "factors", num_outputs: int = 2, filter: Any = None, max_factor: Any = None,  # noqa: A002
+                     candidate: Any = None, no_tail: bool = True) -> list[Any]:
         extent = _extent(axis)
         if policy == "candidate" or candidate is not None:
             entities = [SplitEntity(sizes) for sizes in candidate or []]

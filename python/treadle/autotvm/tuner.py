@@ -101,7 +101,7 @@ class GridSearchTuner(Tuner):
 class RandomTuner(Tuner):
     """Configurations at random, each once."""
 
-    def __init__(self, task, range_idx=None, **options):
+    def __init__(self, task: Any, range_idx: Any = None, **options: Any) -> None:
         super().__init__(task, **options)
         self._random = random.Random(options.get("seed", 0))
 
@@ -128,16 +128,17 @@ class WalkTuner(RandomTuner):
 
 
 class XGBTuner(WalkTuner):
-    def __init__(self, task, plan_size=64, feature_type="itervar", loss_type="rank", num_threads=None, optimizer="sa",
-                 diversity_filter_ratio=None, log_interval=50, **options):
+    def __init__(self, task: Any, plan_size: int = 64, feature_type: str = "itervar", loss_type: str = "rank",
+                 num_threads: Any = None, optimizer: str = "sa", diversity_filter_ratio: Any = None, log_interval: int = 50,
+                 **options: Any) -> None:
         super().__init__(task, **options)
 
 
 class GATuner(WalkTuner):
-    def __init__(self, task, pop_size=100, elite_num=3, mutation_prob=0.1, **options):
+    def __init__(self, task: Any, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1, **options: Any) -> None:
         super().__init__(task, **options)
 
 
 class DropletTuner(WalkTuner):
-    def __init__(self, task, start_position=None, pvalue=0.05, **options):
+    def __init__(self, task: Any, start_position: Any = None, pvalue: float = 0.05, **options: Any) -> None:
         super().__init__(task, **options)

@@ -52,7 +52,7 @@ def _refusal(name, reason):
     return refuse
 
 
-def install():
+def install() -> None:
     """Puts the modules where `import` and attributes find them."""
     package = __name__.rpartition(".")[0]
     for path, (names, reason) in _MODULES.items():

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls the C compiler of the machine."""
 import os
+from typing import Any
 
 from .._toolchain import _compiler, create_shared, get_cc, run
 
 
-def create_executable(output, objects, options=None, cc=None):
+def create_executable(output: Any, objects: Any, options: Any = None, cc: str | None = None) -> None:
     """Links objects (or compiles sources) to a program."""
     objects = [objects] if isinstance(objects, (str, os.PathLike)) else list(objects)
     run([_compiler(cc), "-o", str(output), *map(str, objects), *(options or [])], f"linking {output}")
 
 
-def cross_compiler(compile_func, options=None, output_format="so", get_target_triple=None, add_files=None):
+def cross_compiler(compile_func: Any, options: Any = None, output_format: str = "so", get_target_triple: Any = None,
+                   add_files: Any = None) -> Any:
     """create_shared with another compiler, such as "aarch64-linux-gnu-gcc"."""
 
     def link(output, objects, more=None):
@@ -21,5 +23,5 @@ def cross_compiler(compile_func, options=None, output_format="so", get_target_tr
         else:
             create_shared(output, objects, (options or []) + (more or []), cc=compile_func)
 
-    link.output_format = output_format
+    link.output_format = output_format  # type: ignore[attr-defined]
     return link

@@ -4,13 +4,14 @@ import os
 import pathlib
 import shutil
 import tempfile
+from typing import Any
 
 from .._ffi import get_global_func
 from ..error import Error
 from .cc import run
 
 
-def find_clang(required=True):
+def find_clang(required: bool = True) -> list[str]:
     """Paths of clang, those first that write the IR of the LLVM that Treadle is built with."""
     version = str(get_global_func("target.llvm_version_major")())
     found = [path for path in map(shutil.which, (f"clang-{version}", "clang")) if path]
@@ -20,7 +21,7 @@ def find_clang(required=True):
     return found
 
 
-def create_llvm(inputs, output=None, options=None, cc=None):
+def create_llvm(inputs: Any, output: Any = None, options: Any = None, cc: str | None = None) -> str:
     """The LLVM IR, as text, of one C or C++ source or file (alone or in a list); also written to the file `output`."""
     inputs = [inputs] if isinstance(inputs, str) else list(inputs)
     if len(inputs) != 1:

@@ -6,11 +6,12 @@ import shutil
 import tempfile
 import urllib.error
 import urllib.request
+from typing import Any
 
 from ..error import Error
 
 
-def download(url, path, overwrite=False, size_compare=False, retries=3):
+def download(url: str, path: str | os.PathLike[str], overwrite: bool = False, size_compare: bool = False, retries: int = 3) -> None:
     """Fetches `url` (http, https or file) to `path`, unless it is there. size_compare: fetches it again where the size
     differs from what the server says."""
     path = pathlib.Path(path)
@@ -42,7 +43,7 @@ def _size(url):
         raise Error(f"can't ask for the size of {url}: {error}") from None
 
 
-def download_testdata(url, relpath, module=None, overwrite=False):
+def download_testdata(url: str, relpath: Any, module: Any = None, overwrite: bool = False) -> str:
     """Fetches `url` to `relpath` (with `module`: in a folder of that name) below the folder of test data, unless it is
     there, and returns its path. The folder is that of the environment variable TEST_DATA_ROOT_PATH, or
     ~/.treadle_test_data."""

@@ -17,7 +17,7 @@ class StatusKind(enum.IntEnum):
 class MapResult:
     """The status of one call and its value: a result or an exception."""
 
-    def __init__(self, status, value):
+    def __init__(self, status: Any, value: Any) -> None:
         self.status, self.value = status, value
 
 
@@ -42,11 +42,13 @@ def _serve(pipe, initializer, initargs):
 class PopenWorker:
     """One process: send a call, then receive its result. Functions and arguments are pickled."""
 
-    def __init__(self, initializer=None, initargs=()):
+    def __init__(self, initializer: Callable[..., Any] | None = None, initargs: Sequence[Any] = ()) -> None:
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer must be callable, not {initializer!r}")
         self._initializer, self._initargs = initializer, tuple(initargs)
-        self._process = self._pipe = self._timeout = None
+        self._process: Any = None
+        self._pipe: Any = None
+        self._timeout: float | None = None
 
     def _start(self):
         context = multiprocessing.get_context("spawn")
@@ -102,11 +104,13 @@ class PopenWorker:
 class PopenPoolExecutor:
     """Calls on up to `max_workers` processes at once, each ended after `timeout` seconds."""
 
-    def __init__(self, max_workers=None, timeout=None, initializer=None, initargs=()):
+    def __init__(self, max_workers: Any = None, timeout: float | None = None, initializer: Callable[..., Any] | None = None,
+                 initargs: Sequence[Any] = ()) -> None:
         if initializer is not None and not callable(initializer):
             raise TypeError(f"initializer must be callable, not {initializer!r}")
         count = max_workers or multiprocessing.cpu_count()
-        self._timeout, self._idle = timeout, queue.SimpleQueue()
+        self._timeout = timeout
+        self._idle: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         for _ in range(count):
             self._idle.put(PopenWorker(initializer, initargs))
         self._threads = concurrent.futures.ThreadPoolExecutor(count)

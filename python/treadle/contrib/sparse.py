@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sparse matrices of rows (CSR), as tensors of values, columns and row pointers."""
+from typing import Any
+
 import numpy as np
 
 from ..nd import NDArray, array as _dense
@@ -10,7 +12,7 @@ class CSRNDArray:
     """A sparse matrix: `data` are the values that aren't 0 row by row, `indices` their columns (int32), `indptr` where
     each row begins among them, one more than there are rows (int32)."""
 
-    def __init__(self, arg1, device=None, shape=None):
+    def __init__(self, arg1: Any, device: Any = None, shape: Any = None) -> None:
         if isinstance(arg1, (tuple, list)):
             if shape is None:
                 raise ValueError("a matrix of (data, indices, indptr) needs its shape")
@@ -28,7 +30,7 @@ class CSRNDArray:
                                 (indices, "int32"), (indptr, "int32")))
         self.shape, self.dtype, self.stype = tuple(shape), str(self.data.dtype), "csr"
 
-    def numpy(self):
+    def numpy(self) -> Any:
         """The matrix with its zeros."""
         full = np.zeros(self.shape, self.dtype)
         pointers = self.indptr.numpy()
@@ -42,7 +44,7 @@ class CSRNDArray:
 class CSRPlaceholderOp:
     """A sparse matrix among the parameters of a function: placeholders `data`, `indices` and `indptr`."""
 
-    def __init__(self, shape, nonzeros, dtype, name):
+    def __init__(self, shape: Any, nonzeros: Any, dtype: Any, name: str) -> None:
         self.shape, self.dtype, self.name, self.stype = shape, dtype, name, "csr"
         self.data = _placeholder((nonzeros,), dtype=dtype, name=name + "_data")
         self.indices = _placeholder((nonzeros,), dtype="int32", name=name + "_indices")
@@ -54,14 +56,15 @@ def _check(stype):
         raise NotImplementedError(f"sparse matrices of storage {stype!r} aren't there, only of 'csr'")
 
 
-def placeholder(shape, nonzeros=None, dtype=None, name="placeholder", stype=None):
+def placeholder(shape: Any, nonzeros: Any = None, dtype: Any = None, name: str = "placeholder",
+                stype: Any = None) -> "CSRPlaceholderOp":
     """A sparse matrix of a shape (rows, columns) and a number of values that aren't 0."""
     _check(stype)
     shape = shape if isinstance(shape, (tuple, list)) else (shape,)
     return CSRPlaceholderOp(shape, 0 if nonzeros is None else nonzeros, dtype or "float32", name)
 
 
-def array(source_array, device=None, shape=None, stype="csr"):
+def array(source_array: Any, device: Any = None, shape: Any = None, stype: str = "csr") -> "CSRNDArray":
     """A sparse matrix of a dense one, or of (data, indices, indptr)."""
     _check(stype)
     return CSRNDArray(source_array, device, shape)

@@ -2,11 +2,12 @@
 """Archives of files."""
 import os
 import tarfile
+from typing import Any
 
 from .._toolchain import untar
 
 
-def tar(output, files):
+def tar(output: Any, files: Any) -> None:
     """Writes files into an archive, without their directories."""
     with tarfile.open(output, "w") as archive:
         for path in [files] if isinstance(files, str) else files:

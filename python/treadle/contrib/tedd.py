@@ -5,6 +5,7 @@ import html
 import shutil
 import subprocess
 import textwrap
+from typing import Any
 
 from ..error import Error
 from ..te.schedule import Fuse, Schedule, Split
@@ -118,7 +119,7 @@ def _deliver(text, show_svg, dot_file_path, output_dot_string):
     return text if output_dot_string else None
 
 
-def viz_dataflow_graph(sch, show_svg=False, dot_file_path="", output_dot_string=False):
+def viz_dataflow_graph(sch: Any, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False) -> Any:
     """Stages and the tensors between them. Written to `dot_file_path`, shown in a notebook (`show_svg`), returned
     (`output_dot_string`)."""
     names, dot = _Names(sch), _Dot("Dataflow Graph", "LR")
@@ -143,7 +144,7 @@ def viz_dataflow_graph(sch, show_svg=False, dot_file_path="", output_dot_string=
     return _deliver(dot.text(), show_svg, dot_file_path, output_dot_string)
 
 
-def viz_schedule_tree(sch, show_svg=False, dot_file_path="", output_dot_string=False):
+def viz_schedule_tree(sch: Any, show_svg: bool = False, dot_file_path: str = "", output_dot_string: bool = False) -> Any:
     """Each stage with its loops from the outermost inwards, and where it is computed. Arguments as of
     viz_dataflow_graph."""
     names, dot = _Names(sch), _Dot("Schedule Tree", "BT")
@@ -163,7 +164,8 @@ def viz_schedule_tree(sch, show_svg=False, dot_file_path="", output_dot_string=F
     return _deliver(dot.text(), show_svg, dot_file_path, output_dot_string)
 
 
-def viz_itervar_relationship_graph(sch, show_svg=False, dot_file_path="", output_dot_string=False):
+def viz_itervar_relationship_graph(sch: Any, show_svg: bool = False, dot_file_path: str = "",
+                                   output_dot_string: bool = False) -> Any:
     """How the axes of each stage became others, by splits and fusions. Arguments as of viz_dataflow_graph."""
     names, dot = _Names(sch), _Dot("IterVar Relationship Graph", "TB")
     dot.legend()

@@ -5,7 +5,7 @@ import argparse
 from ..rpc import connect_tracker
 
 
-def main():
+def main() -> None:
     """Prints which servers a tracker knows, and who waits for them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")

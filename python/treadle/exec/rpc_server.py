@@ -12,7 +12,7 @@ def _address(text):
     return host, int(port)
 
 
-def main():
+def main() -> None:
     """Serves until it is ended: python -m treadle.exec.rpc_server."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 also accepts other machines (default: 127.0.0.1)")

@@ -7,7 +7,7 @@ from ..rpc import _wire
 from ..rpc.tracker import run
 
 
-def main():
+def main() -> None:
     """Serves until it is ended: python -m treadle.exec.rpc_tracker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 also accepts other machines (default: 127.0.0.1)")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """MetaSchedule's names (TVM 0.11): `tune_tir` and `compile_tir` measure sketches of loop-level functions, `tune_relay` and
 `compile_relay` tune networks with `treadle.tune`. docs/tuning.md."""
+from typing import Any
+
 from .. import _other_paths
 from . import builder, database, mutator, postproc, refused, relay_integration, runner, schedule_rule, space_generator, tir_integration
 from .database import Database
@@ -13,7 +15,7 @@ from .space_generator import PostOrderApply, ScheduleFn
 from .tir_integration import compile_tir, tune_tir
 
 
-def derived_object(cls):
+def derived_object(cls: Any) -> Any:
     """Decorator of rules that are written in Python: they need none."""
     return cls
 

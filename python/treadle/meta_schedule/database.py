@@ -22,7 +22,7 @@ def workload_of(function: object) -> str:
 class Database:
     """The measurements in a folder (or in memory, without one)."""
 
-    def __init__(self, work_dir=None):
+    def __init__(self, work_dir: Any = None) -> None:
         self.path = None if work_dir is None else os.path.join(os.fspath(work_dir), FILE)
         self.records = []
         if self.path is not None:
@@ -65,7 +65,8 @@ def mean_of(record: dict[str, Any]) -> float:
 class JSONDatabase(Database):
     """Of a folder, or of the folder that a file of records is in."""
 
-    def __init__(self, path_workload=None, path_tuning_record=None, *, work_dir=None, module_equality="structural"):
+    def __init__(self, path_workload: Any = None, path_tuning_record: Any = None, *, work_dir: Any = None,
+                 module_equality: str = "structural") -> None:
         if path_tuning_record is not None:
             work_dir = os.path.dirname(os.fspath(path_tuning_record)) or "."
         super().__init__(path_workload if work_dir is None else work_dir)
@@ -74,14 +75,14 @@ class JSONDatabase(Database):
 class MemoryDatabase(Database):
     """Kept nowhere else."""
 
-    def __init__(self, module_equality="structural"):
+    def __init__(self, module_equality: str = "structural") -> None:
         super().__init__()
 
 
 class UnionDatabase(Database):
     """What several databases have, the fastest of all; what is measured anew goes to none of them."""
 
-    def __init__(self, *databases):
+    def __init__(self, *databases: Any) -> None:
         super().__init__()
         self.records = [record for database in databases for record in database.records]
 

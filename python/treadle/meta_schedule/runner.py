@@ -2,7 +2,8 @@
 """Building and timing scheduled functions, in a process without compiler."""
 import os
 import tempfile
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .. import build_module
 from .._measure import Failed, Runner
@@ -18,14 +19,15 @@ class Timed(NamedTuple):
     error: str = ""
 
     @property
-    def mean(self):
+    def mean(self) -> Any:
         return sum(self.seconds) / len(self.seconds) if self.seconds else float("inf")
 
 
 class LocalBuilder:
     """Compiles in this process, while nothing is measured."""
 
-    def __init__(self, *, max_workers=None, timeout_sec=30.0, f_build=None, f_export=None, initializer=None):
+    def __init__(self, *, max_workers: Any = None, timeout_sec: float = 30.0, f_build: Any = None, f_export: Any = None,
+                 initializer: Callable[..., Any] | None = None) -> None:
         given = {"f_build": f_build, "f_export": f_export, "initializer": initializer}
         for name, value in given.items():
             if value is not None:
@@ -44,11 +46,12 @@ class EvaluatorConfig(NamedTuple):
 class LocalRunner:
     """Runs candidates in a process that may crash or hang: that is a result like others."""
 
-    def __init__(self, timeout_sec=10.0, number=3, repeat=1, min_repeat_ms=20, threads=0, evaluator_config=None):
+    def __init__(self, timeout_sec: float = 10.0, number: int = 3, repeat: int = 1, min_repeat_ms: int = 20, threads: int = 0,
+                 evaluator_config: Any = None) -> None:
         self.config = evaluator_config or EvaluatorConfig(number, repeat, min_repeat_ms)
         self._runner = Runner(threads=threads, timeout=timeout_sec)
 
-    def build(self, function, target, path):
+    def build(self, function: Any, target: Any, path: str | os.PathLike[str]) -> str:
         """Writes the library of a function; why not, or ""."""
         try:
             build_module.build(function, target=target, name="main").export_library(path)
@@ -56,7 +59,7 @@ class LocalRunner:
             return str(error)
         return ""
 
-    def time(self, function, target):
+    def time(self, function: Any, target: Any) -> "Timed":
         """What a candidate takes."""
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
             path = os.path.join(folder, "candidate.so")
@@ -70,7 +73,7 @@ class LocalRunner:
             except Failed as failed:
                 return Timed((), str(failed))
 
-    def ratios(self, incumbent, candidate, target, pairs=20, block=0.002):
+    def ratios(self, incumbent: Any, candidate: Any, target: Any, pairs: int = 20, block: float = 0.002) -> list[Any]:
         """Ratios of the candidate's times to the incumbent's, of blocks of runs next to each other; none where one of
         them can't run, or where their results differ."""
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
@@ -92,7 +95,7 @@ class LocalRunner:
                 return []
 
 
-def tensors_of(function):
+def tensors_of(function: Any) -> tuple[Any, Any]:
     """((shape, dtype) of its parameters, the results last; number of results)."""
     buffers = [function.buffer_map[param] for param in function.params]
     shapes = []

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that make spaces of schedules: one's own, for space_generator.PostOrderApply. Those of the original are what
 sketches do."""
+from typing import Any
+
 from .._refused import refused
 
 
 class PyScheduleRule:
     """Base of rules. `apply(sch, block)` gives the schedules that it makes: the one it was given, or copies of it."""
 
-    def apply(self, sch, block):
+    def apply(self, sch: Any, block: Any) -> Any:
         raise NotImplementedError
 
 

@@ -2,6 +2,7 @@
 """Sketches of any loop-level function: how its blocks are tiled, fused and vectorised, with factors left open.
 A decision fills them; it is plain data, so that it can be stored and applied again."""
 import random
+from typing import Any
 
 from ..ir import IntImm
 from ..tir import Schedule
@@ -90,7 +91,7 @@ class _Moves:
 class Sketch:
     """What can be decided about a function; `sample` draws a decision, `apply` schedules by one."""
 
-    def __init__(self, mod):
+    def __init__(self, mod: Any) -> None:
         self.mod = mod
         sch, self.inlined, self.parts = Schedule(mod), [], []
         taken = set()
@@ -160,10 +161,10 @@ class Sketch:
             sch.compute_inline(sch.get_block(name))
         return sch
 
-    def sample(self, rng):
+    def sample(self, rng: Any) -> list[Any]:
         return [part.sample(rng) for part in self.parts]
 
-    def mutate(self, decision, rng):
+    def mutate(self, decision: Any, rng: Any) -> Any:
         """The decision with one part drawn again, or one axis of it."""
         changed = [dict(d) for d in decision]
         i = rng.randrange(len(changed))
@@ -175,7 +176,7 @@ class Sketch:
         changed[i][key] = drawn[key]
         return changed
 
-    def apply(self, decision):
+    def apply(self, decision: Any) -> Any:
         """The schedule; ScheduleError where the decision isn't one of this function."""
         sch = self._start()
         if len(decision) != len(self.parts):

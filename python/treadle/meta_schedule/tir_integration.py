@@ -2,6 +2,7 @@
 """Loop-level functions: random decisions within sketches, then what differs a little from the fastest ones."""
 import logging
 import random
+from typing import Any
 
 from ..error import Error
 from ..ir import IRModule
@@ -20,7 +21,7 @@ BEST = 8  # those that new candidates differ a little from
 EPSILON = 0.25  # part of a round that is drawn anew
 
 
-def function_of(mod):
+def function_of(mod: Any) -> Any:
     """The one function of a module, or the function itself."""
     if isinstance(mod, PrimFunc):
         return mod
@@ -30,7 +31,7 @@ def function_of(mod):
     return functions[0]
 
 
-def usual(function, target):
+def usual(function: Any, target: Any) -> Any:
     """The schedule that functions without one get."""
     return _te.AutoSchedule(function, Target(target))
 
@@ -38,13 +39,15 @@ def usual(function, target):
 class Search:
     """Rounds of decisions, a function of the seed and of what was measured."""
 
-    def __init__(self, sketch, seed=0):
+    def __init__(self, sketch: Any, seed: int = 0) -> None:
         self.sketch, self._random = sketch, random.Random(seed)
-        self.best, self._seen = [], set()
+        self.best: list[Any] = []
+        self._seen: set[Any] = set()
 
-    def propose(self, count):
+    def propose(self, count: int) -> Any:
         """Decisions that weren't proposed before."""
-        found, tries = [], 0
+        tries = 0
+        found: list[Any] = []
         while len(found) < count and tries < 20 * count:
             tries += 1
             fresh = not self.best or self._random.random() < EPSILON
@@ -59,15 +62,17 @@ class Search:
                 found.append(decision)
         return found
 
-    def tell(self, decision, seconds):
+    def tell(self, decision: Any, seconds: float) -> None:
         self._seen.add(str(decision))
         if seconds < float("inf"):
             self.best = sorted([*self.best, (seconds, decision)], key=lambda pair: pair[0])[:BEST]
 
 
-def tune_tir(mod, target, work_dir=None, max_trials_global=64, *, num_trials_per_iter=64, builder="local", runner="local",
-             database=None, cost_model=None, measure_callbacks=None, task_scheduler="round-robin", space="post-order-apply",
-             strategy="evolutionary", task_name="main", num_tuning_cores="physical", seed=None):
+def tune_tir(mod: Any, target: Any, work_dir: Any = None, max_trials_global: int = 64, *, num_trials_per_iter: int = 64,
+             builder: Any = "local", runner: Any = "local", database: Any = None, cost_model: Any = None,
+             measure_callbacks: Any = None, task_scheduler: Any = "round-robin", space: Any = "post-order-apply",
+             strategy: Any = "evolutionary", task_name: str = "main", num_tuning_cores: Any = "physical",
+             seed: int | None = None) -> Any:
     """Measures schedules of a function, `max_trials_global` of them, and gives the database of what they took. The
     schedule that functions without one get is measured first; another one is the best only where it is faster in turns.
     space: "post-order-apply" (sketches), or a space of one's own (space_generator)."""
@@ -123,7 +128,7 @@ def _settle(function, target, first, runner, database):
         database.commit(function, target, best["decision"], (), "not faster in turns, or another result")
 
 
-def compile_tir(database, mod, target):
+def compile_tir(database: Any, mod: Any, target: Any) -> Any:
     """The schedule of the fastest measurement; None where there is none of this function and target."""
     function, target = function_of(mod), Target(target)
     best = database.best(function, target)

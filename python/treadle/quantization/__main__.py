@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from typing import Any
 
 from .. import _outputs
 from ..error import Error, RuntimeError  # noqa: A004 - the name of the C++ class
@@ -45,7 +46,7 @@ def _arguments(arguments):
     return parser.parse_args(arguments)
 
 
-def main(arguments=None):
+def main(arguments: Any = None) -> None:
     a = _arguments(arguments)
     if a.report:
         _outputs.check(a.report, [a.model, a.output])

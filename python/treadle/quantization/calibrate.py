@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the float model over samples and keeps what ranges, corrections and reports need of its values."""
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from ..error import Error
 from .graph import compile_model
 from .ranges import range_of
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 _BINS, _KEPT, _ROWS = 2048, 1 << 16, 64
 
@@ -18,7 +24,7 @@ class Statistics:
         self.kept, self.rows = [], []
         self.sums = self.count = self.largest = None
 
-    def see(self, x, axis, share):
+    def see(self, x: np.ndarray, axis: int, share: Any) -> None:
         if not np.isfinite(x).all():
             raise Error("a value of the float model isn't finite on the calibration data")
         self.low, self.high = min(self.low, float(x.min(initial=0))), max(self.high, float(x.max(initial=0)))
@@ -37,27 +43,27 @@ class Statistics:
                 rows = x.reshape(-1, x.shape[-1])
                 self.rows.append(rows[::max(1, len(rows) // _ROWS)][:_ROWS].astype(np.float32))
 
-    def bin(self, x):
+    def bin(self, x: np.ndarray) -> None:
         if self.histogram is None:
             self.edges = np.linspace(self.low, max(self.high, self.low + 1e-12), _BINS + 1)
             self.histogram = np.zeros(_BINS, np.int64)
         self.histogram += np.histogram(x, self.edges)[0]
 
     @property
-    def mean(self):
+    def mean(self) -> Any:
         return None if self.sums is None else self.sums / max(1, self.count)
 
     @property
-    def values(self):
+    def values(self) -> np.ndarray:
         return np.concatenate(self.kept)
 
-    def range(self, method, percentile, dtype, symmetric):
+    def range(self, method: str, percentile: float, dtype: Any, symmetric: bool) -> Any:
         if self.histogram is None:
             return self.low, self.high
         return range_of(self.histogram, self.edges, method, percentile, dtype, symmetric)
 
 
-def collect(graph, axes, samples, histograms, threads=0):
+def collect(graph: "Graph", axes: Mapping[str, int], samples: Sequence[Any], histograms: Any, threads: int = 0) -> tuple[Any, Any]:
     """{name: Statistics} of the values named in `axes` ({name: axis of channels}), and the outputs for each sample.
     Histograms take a second run."""
     inputs = {value.name for value in graph.graph.input}

@@ -4,6 +4,8 @@ import fnmatch
 import os
 import pathlib
 import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,7 @@ LEAST_OPSET = 13  # scales per channel
 _PROTO_LIMIT = 1 << 31
 
 
-def onnx_package():
+def onnx_package() -> Any:
     """The package onnx; an Error that says how to install it where it is missing."""
     try:
         import onnx
@@ -26,7 +28,7 @@ def onnx_package():
 class Graph:
     """Constants (initialisers and nodes Constant) by name, nodes, and what they read."""
 
-    def __init__(self, model):
+    def __init__(self, model: Any) -> None:
         onnx = onnx_package()
         self.onnx = onnx
         if isinstance(model, (str, os.PathLike)):
@@ -52,12 +54,12 @@ class Graph:
                 kept.append(node)
         self.nodes = kept
         self._taken = {name for node in kept for name in (*node.input, *node.output)} | set(self.constants)
-        self._types = None
+        self._types: Any = None
         self._name_nodes()
         self.index()
 
     @property
-    def graph(self):
+    def graph(self) -> Any:
         return self.model.graph
 
     def _at_least(self, model, opset):
@@ -79,9 +81,9 @@ class Graph:
                 node.name = self.fresh(f"{node.op_type}_{node.output[0]}" if not node.name else node.name)
             names.add(node.name)
 
-    def index(self):
+    def index(self) -> None:
         self.producer = {name: node for node in self.nodes for name in node.output if name}
-        self.readers = {}
+        self.readers: dict[Any, Any] = {}
         for node in self.nodes:
             for name in self._reads(node):
                 self.readers.setdefault(name, []).append(node)
@@ -94,13 +96,13 @@ class Graph:
                 for inner in graph.node:
                     yield from self._reads(inner)
 
-    def is_constant(self, name):
+    def is_constant(self, name: str) -> bool:
         return name in self.constants
 
-    def value(self, name):
+    def value(self, name: str) -> np.ndarray:
         return self.onnx.numpy_helper.to_array(self.constants[name])
 
-    def fresh(self, name):
+    def fresh(self, name: str) -> str:
         unique, count = name, 0
         while unique in self._taken:
             count += 1
@@ -108,19 +110,19 @@ class Graph:
         self._taken.add(unique)
         return unique
 
-    def add_constant(self, name, array):
+    def add_constant(self, name: str, array: np.ndarray) -> str:
         name = self.fresh(name)
         self.constants[name] = self.onnx.numpy_helper.from_array(np.array(array, order="C"), name)
         return name
 
-    def add(self, op, inputs, output, domain="", **attributes):
+    def add(self, op: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any) -> Any:
         """A node with one result; its name."""
         node = self.onnx.helper.make_node(op, inputs, [output], name=self.fresh(f"{output}_{op}"), domain=domain,
                                           **attributes)
         self.nodes.append(node)
         return output
 
-    def rank(self, name):
+    def rank(self, name: str) -> int | None:
         """Dimensions of a value; None where that isn't known."""
         if self._types is None:
             try:
@@ -131,13 +133,13 @@ class Graph:
         kind = self._types.get(name)
         return len(kind.shape.dim) if kind is not None and kind.HasField("shape") else None
 
-    def shape(self, name):
+    def shape(self, name: str) -> list[int | None] | None:
         """Sizes as numbers, None where they are open; None when nothing is known."""
         if self.rank(name) is None:
             return None
         return [d.dim_value if d.HasField("dim_value") else None for d in self._types[name].shape.dim]
 
-    def sorted_nodes(self):
+    def sorted_nodes(self) -> list[Any]:
         """Producers before readers."""
         made = {name for name in self.constants} | {value.name for value in self.graph.input} | {""}
         waiting, result = list(self.nodes), []
@@ -153,7 +155,7 @@ class Graph:
             waiting = [n for n in waiting if id(n) not in done]
         return result
 
-    def finish(self, extra_domain=None):
+    def finish(self, extra_domain: Any = None) -> Any:
         """The ModelProto of what it is now; constants that nothing reads are left out."""
         self.nodes = self.sorted_nodes()
         self.index()
@@ -178,7 +180,7 @@ class Graph:
             self.model.opset_import.append(self.onnx.helper.make_opsetid(extra_domain, 1))
         return self.model
 
-    def with_outputs(self, names):
+    def with_outputs(self, names: Sequence[str]) -> Any:
         """A copy of the model whose outputs are the values of these names."""
         model = self.onnx.ModelProto()
         model.CopyFrom(self.model)
@@ -198,24 +200,24 @@ class Graph:
         return model
 
 
-def matches(node, patterns):
+def matches(node: Any, patterns: Sequence[str]) -> bool:
     """Whether a node's name or kind is one of the patterns ("head/*", "Gemm")."""
     return any(fnmatch.fnmatchcase(node.name, p) or node.op_type == p for p in patterns)
 
 
-def save(model, path):
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Writes a model; weights into a file beside it where it would be too large for one (2 GB)."""
     onnx = onnx_package()
     apart = {"save_as_external_data": True, "location": pathlib.Path(path).name + ".data"} if is_large(model) else {}
     _outputs.write(path, lambda file: onnx.save(model, file, **apart))
 
 
-def is_large(model):
+def is_large(model: Any) -> bool:
     """Whether its weights are too many for one protobuf."""
     return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _PROTO_LIMIT * 3 // 4
 
 
-def compile_model(model, **arguments):
+def compile_model(model: Any, **arguments: Any) -> Any:
     """A ModelProto of any size, compiled."""
     if not is_large(model):
         return model_module.compile(model, **arguments)

@@ -4,6 +4,7 @@ convolutions; building makes integers of what lies between (FakeQuantizationToIn
 and has more methods."""
 import dataclasses
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -62,12 +63,12 @@ class QConfig:
         _STATE.current = self._outer
 
 
-def current_qconfig():
+def current_qconfig() -> Any:
     """The innermost qconfig that this thread is in."""
     return getattr(_STATE, "current", None) or QConfig()
 
 
-def qconfig(**options):
+def qconfig(**options: Any) -> "QConfig":
     """Options as a context: with qconfig(global_scale=4.0): quantize(mod)."""
     try:
         return QConfig(**options)
@@ -137,7 +138,7 @@ def _weight(constant, config):
     return qnn.dequantize(const(codes), const(float(scale), "float32"), const(0, "int32"))
 
 
-def quantize(mod, params=None, dataset=None):
+def quantize(mod: IRModule, params: Any = None, dataset: Any = None) -> Any:
     """The module with scales around products and convolutions, as the current qconfig says. `params` are bound;
     `dataset` (dicts of inputs by name) is for calibrate_mode "percentile" and "minmax"."""
     config = current_qconfig()

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers that quantisation is about: products and convolutions with constant weights."""
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 
 @dataclasses.dataclass
 class Layer:
-    node: object
+    node: Any  # onnx.NodeProto
     data: str  # names of values
     weight: str
     bias: str | None
@@ -15,19 +19,19 @@ class Layer:
     macs: float = 0
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self.node.name
 
     @property
-    def is_product(self):
+    def is_product(self) -> bool:
         return self.node.op_type in ("MatMul", "Gemm")
 
-    def matrix(self, array):
+    def matrix(self, array: np.ndarray) -> np.ndarray:
         """The weight of a product as (n, k)."""
         return array if self.axis == 0 else np.ascontiguousarray(array.T)
 
 
-def attribute(node, name, otherwise=None):
+def attribute(node: Any, name: str, otherwise: Any = None) -> Any:
     """The value of an attribute of an ONNX node, or `otherwise`."""
     for item in node.attribute:
         if item.name == name:
@@ -35,7 +39,7 @@ def attribute(node, name, otherwise=None):
     return otherwise
 
 
-def find_layers(graph):
+def find_layers(graph: "Graph") -> "list[Layer]":
     """In the order of the graph; a weight in float32 that isn't scalar."""
     found = []
     for node in graph.sorted_nodes():
@@ -56,7 +60,8 @@ def find_layers(graph):
         else:
             continue
         shape = graph.shape(node.output[0])
-        known = shape is not None and all(shape)
-        positions = float(np.prod(shape)) / tensor.dims[axis] if known else 0.0
+        positions = 0.0
+        if shape is not None and all(shape):
+            positions = float(np.prod([size or 0 for size in shape])) / tensor.dims[axis]
         found.append(Layer(node, node.input[0], node.input[1], bias, axis, positions * float(np.prod(tensor.dims))))
     return found

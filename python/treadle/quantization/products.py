@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products quantised at run time (dynamic), or only in their weights."""
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .ranges import blocks_of, sqnr, spread, weight_scales
 
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .layers import Layer
 
-def dynamic(graph, layers, options):
+
+def dynamic(graph: "Graph", layers: "Sequence[Layer]", options: Any) -> list[dict[str, Any]]:
     """Products of rows that are quantised as they come: DynamicQuantizeLinear and MatMulInteger."""
     rows, known = [], {}
     for layer in layers:
@@ -54,7 +61,8 @@ def _packed_zeros(zeros, bits):
     return (zeros[:, 0::2] | zeros[:, 1::2] << 4).astype(np.uint8)
 
 
-def weight_only(graph, layers, options, awq_scales):
+def weight_only(graph: "Graph", layers: "Sequence[Layer]", options: Any,
+                awq_scales: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Weights of 4 or 8 bits with scales per block of k: com.microsoft.MatMulNBits. `awq_scales`: {layer name: factors
     of the columns of its weight that its input was divided by}."""
     rows = []

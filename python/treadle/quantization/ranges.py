@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From numbers to scales: ranges of activations by min-max, percentile or least squared error; weights by channel or
 block."""
+from typing import Any
+
 import numpy as np
 
 TINY = np.float32(1e-12)
@@ -9,21 +11,21 @@ TINY = np.float32(1e-12)
 class Affine:
     """real = (code - zero_point) * scale."""
 
-    def __init__(self, scale, zero_point, dtype):
+    def __init__(self, scale: Any, zero_point: Any, dtype: Any) -> None:
         self.scale, self.zero_point, self.dtype = np.float32(scale), int(zero_point), np.dtype(dtype)
 
     @property
-    def limits(self):
+    def limits(self) -> tuple[Any, Any]:
         info = np.iinfo(self.dtype)
         return (info.min - self.zero_point) * float(self.scale), (info.max - self.zero_point) * float(self.scale)
 
-    def round_trip(self, x):
+    def round_trip(self, x: np.ndarray) -> np.ndarray:
         info = np.iinfo(self.dtype)
         code = np.clip(np.rint(x / self.scale) + self.zero_point, info.min, info.max)
         return (code - self.zero_point) * self.scale
 
 
-def affine(low, high, dtype, symmetric=False):
+def affine(low: float, high: float, dtype: Any, symmetric: bool = False) -> "Affine":
     """The scale of a range, widened to hold 0."""
     info = np.iinfo(dtype)
     low, high = min(0.0, float(low)), max(0.0, float(high))
@@ -36,7 +38,7 @@ def affine(low, high, dtype, symmetric=False):
     return Affine(scale, zero, dtype)
 
 
-def range_of(histogram, edges, method, percentile, dtype, symmetric):
+def range_of(histogram: Any, edges: Any, method: str, percentile: float, dtype: Any, symmetric: bool) -> Any:
     """(low, high) of a distribution."""
     low, high = edges[0], edges[-1]
     total = histogram.sum()
@@ -58,7 +60,7 @@ def range_of(histogram, edges, method, percentile, dtype, symmetric):
     return best[1:]
 
 
-def weight_scales(weight, axis, most, method):
+def weight_scales(weight: np.ndarray, axis: int | None, most: int, method: str) -> Any:
     """Scales per channel of `axis` (None: one) of symmetric codes up to `most`, by squared error or maximum."""
     rows = weight.reshape(1, -1) if axis is None else np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
     largest = np.maximum(np.abs(rows).max(axis=1), TINY).astype(np.float32)
@@ -74,14 +76,15 @@ def weight_scales(weight, axis, most, method):
     return best
 
 
-def spread(scales, rank, axis):
+def spread(scales: np.ndarray, rank: int, axis: int | None) -> np.ndarray:
     """Scales per channel in a shape that broadcasts over a weight."""
     if axis is None:
         return scales.reshape(())
     return scales.reshape([-1 if d == axis else 1 for d in range(rank)])
 
 
-def blocks_of(weight, bits, block, symmetric, method="mse"):
+def blocks_of(weight: np.ndarray, bits: int, block: int, symmetric: bool,
+              method: str = "mse") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows (n, k) in blocks along k: codes (n, blocks, block) uint8, scales, zero points (n, blocks)."""
     n, k = weight.shape
     count = -(-k // block)
@@ -90,7 +93,7 @@ def blocks_of(weight, bits, block, symmetric, method="mse"):
     parts = padded.reshape(n, count, block)
     levels, middle = (1 << bits) - 1, 1 << (bits - 1)
     low, high = np.minimum(parts.min(-1), 0), np.maximum(parts.max(-1), 0)
-    best = None
+    best: Any = None
     for ratio in (np.linspace(1, 0.6, 17) if method == "mse" else (1.0,)):
         if symmetric:
             # The side that is larger in size takes the code that only the negative side has.
@@ -111,7 +114,7 @@ def blocks_of(weight, bits, block, symmetric, method="mse"):
     return best[3].astype(np.uint8), best[1], best[2].astype(np.uint8)
 
 
-def sqnr(x, y):
+def sqnr(x: np.ndarray, y: np.ndarray) -> float:
     """Signal to quantisation noise, in dB; infinite where there is none."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     noise = np.square(x - y).sum()

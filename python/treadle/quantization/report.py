@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What quantisation did to each layer, and to the model's results."""
 import math
+from typing import Any
 
 
 def _number(value, form):
@@ -9,7 +10,7 @@ def _number(value, form):
     return "inf" if math.isinf(value) else form % value
 
 
-def as_text(report):
+def as_text(report: Any) -> str:
     """A table, the layers that lost most first."""
     rows = sorted(report["layers"], key=lambda r: min(r.get("input_sqnr", math.inf), r["weight_sqnr"]))
     total = sum(r["macs"] for r in report["layers"]) + sum(k["macs"] for k in report["kept_float"])
@@ -26,7 +27,7 @@ def as_text(report):
     return "\n".join(lines)
 
 
-def as_json(report):
+def as_json(report: Any) -> Any:
     """The report with infinite ratios as null, which JSON has no number for."""
     def plain(value):
         if isinstance(value, dict):

@@ -2,13 +2,14 @@
 """Calibration data: dicts of arrays by input name, in memory or as .npz files."""
 import os
 import pathlib
+from typing import Any
 
 import numpy as np
 
 from ..error import Error
 
 
-def read_samples(source, most=None):
+def read_samples(source: Any, most: int | None = None) -> list[dict[str, np.ndarray]]:
     """A list of {input name: array} from a directory of .npz files, one such file, or dicts."""
     if isinstance(source, (str, os.PathLike)):
         path = pathlib.Path(source)

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves differences between channels from activations to weights (SmoothQuant, Xiao et al. 2022), or from weights that
 matter to those that don't (AWQ, Lin et al. 2023): x w = (x / s) (s w)."""
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .ranges import blocks_of
+
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .layers import Layer
 
 
 def _shared(graph, layers):
@@ -53,7 +60,7 @@ def _scale_statistics(statistics, name, divided, factors):
     statistics[divided] = new
 
 
-def smooth_quant(graph, layers, statistics, alpha):
+def smooth_quant(graph: "Graph", layers: "Sequence[Layer]", statistics: Mapping[str, Any], alpha: float) -> int:
     """Before static quantisation; the number of values that were divided."""
     count = 0
     for name, group in _shared(graph, layers).items():
@@ -76,7 +83,7 @@ def smooth_quant(graph, layers, statistics, alpha):
     return count
 
 
-def awq(graph, layers, statistics, options):
+def awq(graph: "Graph", layers: "Sequence[Layer]", statistics: Mapping[str, Any], options: Any) -> dict[str, Any]:
     """Before weights are rounded: {layer name: factors of its columns} of those that lose less so."""
     chosen = {}
     for name, group in _shared(graph, layers).items():

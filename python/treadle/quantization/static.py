@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static quantisation: QuantizeLinear and DequantizeLinear around products and convolutions, and what lies between
 convolutions, so that engines run all of it on integers."""
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from .ranges import affine, spread, sqnr, weight_scales
+
+if TYPE_CHECKING:
+    from .graph import Graph
+    from .layers import Layer
+    from .ranges import Affine
 
 # What moves or selects elements keeps their scale; the others of a network of convolutions have scales of their own.
 _MOVES = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "MaxPool", "GlobalMaxPool"}
@@ -15,7 +23,7 @@ _CLIPS = {"Relu", "Clip"}
 class StaticQuantizer:
     """Decides which values become 8-bit integers, and with which scales."""
 
-    def __init__(self, graph, layers, options):
+    def __init__(self, graph: "Graph", layers: "Sequence[Layer]", options: Any) -> None:
         self.graph, self.layers, self.options = graph, layers, options
         self.by_node = {id(layer.node): layer for layer in layers}
         self.values, self.same_scale = self._choose()
@@ -71,7 +79,7 @@ class StaticQuantizer:
                     wanted.setdefault(data[0], []).append(node)
         return wanted, same
 
-    def axes(self):
+    def axes(self) -> dict[str, int]:
         """{value: axis of its channels}, for statistics."""
         last = {layer.data for layer in self.layers if layer.is_product}
         return {name: -1 if name in last else 1 for name in self.values}
@@ -81,17 +89,18 @@ class StaticQuantizer:
             name = self.same_scale[name]
         return name
 
-    def scales(self, statistics):
+    def scales(self, statistics: Mapping[str, Any]) -> "dict[str, Affine]":
         """{value: Affine}; values that only move have the widest range of their group."""
-        o, groups = self.options, {}
+        o = self.options
+        groups: dict[Any, Any] = {}
         for name in self.values:
             low, high = statistics[name].range(o.method, o.percentile, o.activation_dtype, o.symmetric_activations)
             known = groups.get(self._root(name), (np.inf, -np.inf))
             groups[self._root(name)] = (min(known[0], low), max(known[1], high))
-        made = {root: affine(*limits, o.activation_dtype, o.symmetric_activations) for root, limits in groups.items()}
+        made = {root: affine(limits[0], limits[1], o.activation_dtype, o.symmetric_activations) for root, limits in groups.items()}
         return {name: made[self._root(name)] for name in self.values}
 
-    def rewrite(self, statistics):
+    def rewrite(self, statistics: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Changes the graph; a row of the report for each layer."""
         scales = self.scales(statistics)
         rows = [self._layer(layer, scales[layer.data], statistics[layer.data]) for layer in self.layers]

@@ -23,15 +23,17 @@ class _Interpreter(Object):
 class Executor:
     """Evaluates expressions of a module."""
 
-    def __init__(self, mod=None):
+    _evaluate: Any
+
+    def __init__(self, mod: IRModule | None = None) -> None:
         self.mod = mod if mod is not None else IRModule()
 
-    def evaluate(self, expr=None, binds=None):
+    def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Any:
         """The value of an expression (of "main" by default). Functions become Python functions.
 
         `binds` gives values to free variables."""
         if binds:
-            names = list(binds)
+            names: list[Any] = list(binds)
             return self.evaluate(Function(names, expr))(*[binds[name] for name in names])
         if expr is None:
             expr = self.mod.get_global_var("main")
@@ -51,7 +53,7 @@ class Interpreter(Executor):
     """The semantic reference: control flow, data types, references and recursion, operator by operator. What computes
     with element types of users (target.datatype) is in libraries, which code calls: such programs are compiled."""
 
-    def __init__(self, mod=None, max_steps=0, max_depth=0, target="llvm"):
+    def __init__(self, mod: IRModule | None = None, max_steps: int = 0, max_depth: int = 0, target: str = "llvm") -> None:
         super().__init__(mod)
         self._target = target
         self._interpreter = _api.Create(self.mod, max_steps, max_depth)
@@ -73,7 +75,7 @@ class Interpreter(Executor):
         call.closure = value
         return call
 
-    def wrap(self, value):
+    def wrap(self, value: Any) -> Any:
         """Closures as Python functions; other values as they are."""
         if not isinstance(value, Closure):
             return value
@@ -90,7 +92,8 @@ def _nested(outputs, result_type):
 class GraphExecutor(Executor):
     """Compiles functions of data flow."""
 
-    def __init__(self, mod=None, device=None, target="llvm", params=None):
+    def __init__(self, mod: IRModule | None = None, device: Any = None, target: str = "llvm",
+                 params: Mapping[str, Any] | None = None) -> None:
         super().__init__(mod)
         self._device, self._target, self._params = device, target, params
 
@@ -122,7 +125,8 @@ class GraphExecutor(Executor):
 class VMExecutor(Executor):
     """Compiles the whole language for the virtual machine."""
 
-    def __init__(self, mod=None, device=None, target="llvm", params=None):
+    def __init__(self, mod: IRModule | None = None, device: Any = None, target: str = "llvm",
+                 params: Mapping[str, Any] | None = None) -> None:
         super().__init__(mod)
         self._target, self._params = target, params
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops, which the graph IR writes as recursive functions."""
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from .expr import Function, If, Let, Tuple, TupleGetItem, Var, const, var
 
 
-def while_loop(cond, loop_vars, loop_bodies):
+def while_loop(cond: Callable[..., Any], loop_vars: Sequence[Any], loop_bodies: Callable[..., Any]) -> Any:
     """A function of the values of loop_vars (variables with types, or names with types): while cond(*values) holds,
     loop_bodies(*values) gives the next ones. Calling it gives the tuple of the last ones."""
     loop = Var("while_loop")
@@ -12,7 +15,8 @@ def while_loop(cond, loop_vars, loop_bodies):
     return Let(loop, Function(state, If(cond(*state), again, Tuple(state))), loop)
 
 
-def for_loop(start, stop, step, loop_vars, loop_bodies, dtype="int32"):
+def for_loop(start: Any, stop: Any, step: Any, loop_vars: Sequence[Any], loop_bodies: Callable[..., Any],
+             dtype: str = "int32") -> Any:
     """The tuple of values after loop_bodies(i, *values), which gives the next ones, was asked for each i from start to
     stop in steps. loop_vars: the first values."""
     from ..ir import IRModule

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph IR's text form."""
 import re
+from typing import TYPE_CHECKING
 
 from .._ffi import convert, get_global_func
 from ..error import ModelFormatError
 from ..ir import IRModule, RelayExpr
+
+if TYPE_CHECKING:
+    from ..tir import PrimExpr
 
 _META_MARK = "#[metadata]"
 _LOOP_LEVEL = re.compile(r'\s*(#\[version = "[^"]*"\]\s*)?(@\w+ = )?primfn\(')
@@ -40,7 +44,7 @@ def fromtext(source: str, source_name: str = "from_string") -> IRModule:
     return parse(source, source_name)
 
 
-def Any():  # pylint: disable=invalid-name
+def Any() -> "PrimExpr":  # pylint: disable=invalid-name
     """A dimension of a shape that isn't known, another each time."""
     function = parse('#[version = "0.0.5"] def @main(%x: Tensor[(?), bool]) { %x }')["main"]
     return function.params[0].type_annotation.shape[0]

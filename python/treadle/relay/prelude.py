@@ -11,7 +11,7 @@ class Prelude:
     the module: `List, cons, nil = prelude.mod.get_type("List")`.
     """
 
-    def __init__(self, mod=None):
+    def __init__(self, mod: IRModule | None = None) -> None:
         self.mod = IRModule() if mod is None else mod
         if "foldl" not in self.mod:
             self.mod.update(get_global_func("relay.Prelude")())

@@ -39,7 +39,7 @@ class _Remote:
 class RemoteArray(_Remote):
     """A tensor of the server."""
 
-    def __init__(self, session, number, shape, dtype, device):
+    def __init__(self, session: Any, number: int, shape: Any, dtype: str, device: Any) -> None:
         super().__init__(session, number)
         self.shape, self.dtype = tuple(shape), DataType(dtype)
         self.device = RemoteDevice(session, *device)
@@ -139,7 +139,7 @@ class RemoteDevice:
     def exist(self) -> bool:
         return self.rpc_session._ask({"op": "device_exists", "device": self.pair})
 
-    def rpc_value(self, _blobs):
+    def rpc_value(self, _blobs: Any) -> dict[Any, Any]:
         return {"t": "device", "v": self.pair}
 
     def __eq__(self, other):
@@ -155,10 +155,11 @@ class RemoteDevice:
 class RPCSession:
     """A session with a server. Threads take turns."""
 
-    def __init__(self, link, session_timeout=0):
+    def __init__(self, link: Any, session_timeout: float = 0) -> None:
         self._link, self._timeout = link, session_timeout
-        self._lock, self._freed = threading.RLock(), []
-        self._ended = None
+        self._lock = threading.RLock()
+        self._freed: list[Any] = []
+        self._ended: str | None = None
         # The server ends the session at its time; one that is stopped, or gone without a word, doesn't.
         if session_timeout:
             link.end_after(session_timeout + _GRACE)

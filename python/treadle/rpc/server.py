@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from ..error import Error
 from . import _wire
@@ -42,14 +44,14 @@ class _Registration:
             self._link = None
 
 
-def run(sock, key="", tracker_addr=None, custom_addr=None, token=None):
+def run(sock: Any, key: str = "", tracker_addr: Any = None, custom_addr: str | None = None, token: Any = None) -> None:
     """Serves at a listening socket until the process is ended."""
     secret = _wire.find_token(token)
     registration = None
     if tracker_addr:
         registration = _Registration(tracker_addr, key, sock.getsockname()[1], custom_addr, secret)
         registration.renew()
-    children = set()
+    children: set[Any] = set()
     while True:
         ready, _, _ = select.select([sock], [], [], 0.2)
         while children:
@@ -94,13 +96,14 @@ def _serve_one(accepted, address, secret):
         print(f"rpc server: ended: {error}", file=sys.stderr)
 
 
-def start_process(module, arguments, what):
+def start_process(module: str, arguments: Sequence[str], what: str) -> tuple[Any, int]:
     """A process `python -m module`, which says its port on its first line of output; (process, port)."""
     environment = dict(os.environ)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment["PYTHONPATH"] = os.pathsep.join(p for p in (root, environment.get("PYTHONPATH")) if p)
     process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True,
                                env=environment)
+    assert process.stdout is not None
     line = process.stdout.readline()
     if not line.startswith("port "):
         process.kill()
@@ -109,7 +112,7 @@ def start_process(module, arguments, what):
     return process, int(line.split()[1])
 
 
-def stop_process(process):
+def stop_process(process: Any) -> None:
     """Ends a process that start_process began, and what it started."""
     if process is None or process.poll() is not None:
         return
@@ -127,7 +130,7 @@ class Service:
 
     proc = None
 
-    def terminate(self):
+    def terminate(self) -> None:
         """Ends the process."""
         stop_process(self.proc)
 
@@ -146,8 +149,8 @@ class Server(Service):
     port). tracker_addr: (host, port) of a tracker, which gives it to those who ask for `key`. custom_addr: the host that
     the tracker tells clients. token: the secret that clients must know; see docs/rpc.md."""
 
-    def __init__(self, host="127.0.0.1", port=0, port_end=None, key="", tracker_addr=None, custom_addr=None,
-                 load_library=None, silent=False, token=None):
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, port_end: Any = None, key: str = "", tracker_addr: Any = None,
+                 custom_addr: str | None = None, load_library: Any = None, silent: bool = False, token: Any = None) -> None:
         arguments = ["--host", host, "--port", str(port), "--port-end", str(port_end or 0), "--announce"]
         if key:
             arguments += ["--key", key]
@@ -167,6 +170,6 @@ class Server(Service):
         finally:
             if token and previous is None:
                 del os.environ["TREADLE_RPC_TOKEN"]
-            elif token:
+            elif token and previous is not None:
                 os.environ["TREADLE_RPC_TOKEN"] = previous
         self.host = host

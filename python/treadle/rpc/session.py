@@ -5,6 +5,8 @@ import os
 import pathlib
 import signal
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
 from .. import _toolchain, nd
 from .._ffi import PackedFunc, get_global_func
@@ -16,9 +18,9 @@ from . import _values, _wire
 class Session:
     """Objects by number, files by name."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = pathlib.Path(folder)
-        self._objects = {}
+        self._objects: dict[Any, Any] = {}
         self._numbers = itertools.count(1)
 
     def _refer(self, value):
@@ -42,9 +44,9 @@ class Session:
             raise Error(f"'{name}' isn't the name of a file of the session: names without folders")
         return self.folder / name
 
-    def handle(self, header, blobs):
+    def handle(self, header: Mapping[str, Any], blobs: Any) -> tuple[Any, Any]:
         """(result, blobs) of one request."""
-        out = []
+        out: list[Any] = []
         method = getattr(self, f"do_{header['op']}", None)
         if method is None:
             raise Error(f"this server doesn't know the request '{header['op']}'")
@@ -53,16 +55,16 @@ class Session:
     def _arguments(self, header, blobs):
         return [_values.unpack(v, blobs, lambda r: self._object(r["id"])) for v in header["args"]]
 
-    def do_upload(self, header, blobs):
+    def do_upload(self, header: Mapping[str, Any], blobs: Any) -> None:
         self._path(header["name"]).write_bytes(blobs[0])
 
-    def do_download(self, header, _):
+    def do_download(self, header: Mapping[str, Any], _: Any) -> Any:
         return self._path(header["name"]).read_bytes()
 
-    def do_remove(self, header, _):
+    def do_remove(self, header: Mapping[str, Any], _: Any) -> None:
         self._path(header["name"]).unlink(missing_ok=True)
 
-    def do_load_module(self, header, _):
+    def do_load_module(self, header: Mapping[str, Any], _: Any) -> Any:
         path = self._path(header["name"])
         if not path.exists():
             raise Error(f"the session has no file '{header['name']}'; upload it first")
@@ -77,42 +79,42 @@ class Session:
             _toolchain.create_shared(path, objects)
         return load_module(path)
 
-    def do_global(self, header, _):
+    def do_global(self, header: Mapping[str, Any], _: Any) -> Any:
         return get_global_func(header["name"])
 
-    def do_function(self, header, _):
+    def do_function(self, header: Mapping[str, Any], _: Any) -> Any:
         return self._object(header["id"]).get_function(header["name"], bool(header.get("imports")))
 
-    def do_call(self, header, blobs):
+    def do_call(self, header: Mapping[str, Any], blobs: Any) -> Any:
         return self._object(header["id"])(*self._arguments(header, blobs))
 
-    def do_import(self, header, _):
+    def do_import(self, header: Mapping[str, Any], _: Any) -> None:
         self._object(header["id"]).import_module(self._object(header["other"]))
 
-    def do_source(self, header, _):
+    def do_source(self, header: Mapping[str, Any], _: Any) -> Any:
         return self._object(header["id"]).get_source(header.get("format", ""))
 
-    def do_empty(self, header, _):
+    def do_empty(self, header: Mapping[str, Any], _: Any) -> Any:
         return nd.empty([int(d) for d in header["shape"]], header["dtype"], nd.Device(*map(int, header["device"])))
 
-    def do_write(self, header, blobs):
+    def do_write(self, header: Mapping[str, Any], blobs: Any) -> None:
         tensor = self._object(header["id"])
         tensor.copyfrom(_values.unpack_tensor(header["tensor"], blobs))
 
-    def do_read(self, header, blobs):
+    def do_read(self, header: Mapping[str, Any], blobs: Any) -> "_Bytes":
         return _Bytes(self._object(header["id"]))
 
-    def do_copy(self, header, _):
+    def do_copy(self, header: Mapping[str, Any], _: Any) -> Any:
         return self._object(header["id"]).copyto(nd.Device(*map(int, header["device"])))
 
-    def do_free(self, header, _):
+    def do_free(self, header: Mapping[str, Any], _: Any) -> None:
         for number in header["ids"]:
             self._objects.pop(number, None)
 
-    def do_device_exists(self, header, _):
+    def do_device_exists(self, header: Mapping[str, Any], _: Any) -> bool:
         return bool(nd.Device(*map(int, header["device"])).exist)
 
-    def do_time(self, header, blobs):
+    def do_time(self, header: Mapping[str, Any], blobs: Any) -> list[Any]:
         module = self._object(header["id"])
         device = nd.Device(*map(int, header["device"]))
         if isinstance(module, PackedFunc):
@@ -132,7 +134,7 @@ class _Bytes:
         return _values.pack_tensor(self._tensor, blobs)
 
 
-def answer(session, link):
+def answer(session: Any, link: Any) -> None:
     """Answers requests until the client ends: EOFError, OSError. RPCError: it sent something else."""
     while True:
         header, blobs = link.receive()
@@ -143,7 +145,7 @@ def answer(session, link):
             link.send({"error": str(error), "kind": type(error).__name__})
 
 
-def serve(link):
+def serve(link: Any) -> None:
     """Answers until the client ends; for a process that does nothing else. RPCError: what it sent isn't a session."""
     try:
         limit = link.receive()[0].get("timeout") or 0

@@ -2,6 +2,7 @@
 """A tracker: knows servers by key, and gives each free one to who asked first with the highest priority."""
 import collections
 import threading
+from typing import Any
 
 from . import _wire
 from .server import Service, start_process
@@ -86,7 +87,7 @@ def _connection(book, accepted, address, secret):
             book.drop(number)
 
 
-def run(sock, token=None):
+def run(sock: Any, token: Any = None) -> None:
     """Tracks at a listening socket until the process is ended."""
     secret, book = _wire.find_token(token), _Book()
     while True:
@@ -97,7 +98,7 @@ def run(sock, token=None):
 class Tracker(Service):
     """A tracker in a process of its own."""
 
-    def __init__(self, host="127.0.0.1", port=9190, port_end=9199, silent=False):
+    def __init__(self, host: str = "127.0.0.1", port: int = 9190, port_end: int = 9199, silent: bool = False) -> None:
         arguments = ["--host", host, "--port", str(port), "--port-end", str(port_end or 0), "--announce"]
         self.proc, self.port = start_process("treadle.exec.rpc_tracker", arguments + ["--silent"] * silent, "tracker")
         self.host = host

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TVMScript: loop-level functions written in Python's syntax, and printed in it."""
+from typing import Any
+
 from . import ir, tir
 from .ir import ir_module
 from .parser import ScriptError, parse_text
@@ -7,7 +9,7 @@ from .printer import script
 from ..ir.base import Node as _Node
 
 
-def from_source(text, name="<script>"):
+def from_source(text: str, name: str = "<script>") -> Any:
     """The function that a text in TVMScript defines, or the module of the class that it defines. Beside T and I, the text
     can name only what it defines itself."""
     return parse_text(text, name, tir)

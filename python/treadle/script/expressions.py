@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expressions of TVMScript: Python's syntax trees evaluated to expressions of loop-level code, and to plain values."""
 import ast
+from typing import Any
 
 from ..error import Error
 from ..ir import IntImm, PrimExpr, Range
@@ -23,7 +24,7 @@ _MISTAKES = (Error, TypeError, ValueError, ArithmeticError, LookupError, Attribu
 class ScriptError(Error):
     """A mistake in a script: `line` and `column` (from 1) of `filename`."""
 
-    def __init__(self, message, filename="", line=0, column=0):
+    def __init__(self, message: str, filename: str = "", line: int = 0, column: int = 0) -> None:
         super().__init__(message)
         self.filename, self.line, self.column = filename, line, column
 
@@ -31,14 +32,14 @@ class ScriptError(Error):
 class Source:
     """A text, and where it comes from."""
 
-    def __init__(self, text, filename="<script>", first_line=1, indent=0):
+    def __init__(self, text: str, filename: str = "<script>", first_line: int = 1, indent: int = 0) -> None:
         self.filename, self.first_line, self.indent, self._lines = filename, first_line, indent, text.splitlines()
 
-    def fail(self, node, message, cause=None):
+    def fail(self, node: Any, message: str, cause: Any = None) -> None:
         """Raises the error of a place, with its line."""
         self.fail_at(node.lineno, node.col_offset, message, cause)
 
-    def fail_at(self, row, offset, message, cause=None):
+    def fail_at(self, row: int, offset: int, message: str, cause: Any = None) -> None:
         """As `fail`, of a row (from 1) and column (from 0) of the text."""
         line, column = row + self.first_line - 1, offset + self.indent + 1
         shown = self._lines[row - 1] if 0 < row <= len(self._lines) else ""
@@ -46,12 +47,12 @@ class Source:
                           column) from cause
 
 
-def is_number(value):
+def is_number(value: Any) -> bool:
     """Whether a value is one of Python's numbers."""
     return isinstance(value, (bool, int, float))
 
 
-def is_pointer(value):
+def is_pointer(value: Any) -> bool:
     """Whether a value is the address of elements, such as the data of a buffer."""
     return isinstance(value, Var) and getattr(value.type_annotation, "element_type", None) is not None
 
@@ -60,26 +61,28 @@ class Expressions:
     """Evaluates expressions. `words` is the module that scripts call T; `names` are what the surroundings of the script
     call by name; `trusted`: it may call them."""
 
-    def __init__(self, source, words, names, trusted):
+    def __init__(self, source: Any, words: Any, names: Any, trusted: bool) -> None:
         self.source, self._words, self._trusted = source, words, trusted
-        self._names, self._scopes = names, [{}]
-        self._owners, self._flat = {}, {}  # pointer: the buffer that it is the data of; the same as one dimension
+        self._names = names
+        self._scopes: list[dict[str, Any]] = [{}]
+        self._owners: dict[Any, Any] = {}
+        self._flat: dict[Any, Any] = {}  # pointer: the buffer that it is the data of; the same as one dimension
 
-    def fail(self, node, message, cause=None):
+    def fail(self, node: Any, message: str, cause: Any = None) -> None:
         self.source.fail(node, message, cause)
 
     # Buffers as the memory behind them: T.load, T.store and A.data[i]
 
-    def owned(self, buffer):
+    def owned(self, buffer: Any) -> Any:
         """The buffer, which is known as the owner of its data from now on."""
         self._owners.setdefault(buffer.data, buffer)
         return buffer
 
-    def flat(self, node, pointer):
+    def flat(self, node: Any, pointer: Any) -> Any:
         """The buffer of one dimension over a pointer."""
         if isinstance(pointer, Buffer):
             pointer = pointer.data
-        owner = self._owners.get(pointer) if isinstance(pointer, Var) else None
+        owner: Any = self._owners.get(pointer) if isinstance(pointer, Var) else None
         if owner is None:
             self.fail(node, f"{pointer!r} isn't the data of a buffer of this function")
         if len(owner.strides) > 0:
@@ -93,7 +96,7 @@ class Expressions:
                                                                 elem_offset=owner.elem_offset)
         return self._flat[pointer]
 
-    def mask(self, node, predicate):
+    def mask(self, node: Any, predicate: Any) -> Any:
         """The condition of a load or store; None where it always holds."""
         predicate = as_expr(True if predicate is None else predicate)
         predicate = getattr(predicate, "value", predicate) if predicate._type_key() == "tir.Broadcast" else predicate
@@ -117,18 +120,18 @@ class Expressions:
 
     # Names
 
-    def define(self, name, value):
+    def define(self, name: str, value: Any) -> None:
         """Gives a name a value in the current suite."""
         self._scopes[-1][name] = value
 
-    def assigned(self, name):
+    def assigned(self, name: str) -> Any:
         """The value that the script gave a name, or None."""
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
         return None
 
-    def word(self, node):
+    def word(self, node: Any) -> str | None:
         """The name after `T.` of a word of the script, such as "axis.remap"; None of anything else."""
         path = []
         while isinstance(node, ast.Attribute):
@@ -141,13 +144,13 @@ class Expressions:
 
     # Values
 
-    def eval(self, node):
+    def eval(self, node: Any) -> Any:
         """The value of an expression; mistakes name its place."""
         return self.dispatch("_", node, "")
 
-    def dispatch(self, prefix, node, kind):
+    def dispatch(self, prefix: str, node: Any, kind: Any) -> Any:
         """What the method named after the node's class makes of it; mistakes name its place."""
-        method = getattr(self, f"{prefix}{type(node).__name__}", None)
+        method: Any = getattr(self, f"{prefix}{type(node).__name__}", None)
         if method is None:
             self.fail(node, f"TVMScript has no {kind}{type(node).__name__}")
         try:
@@ -157,7 +160,7 @@ class Expressions:
         except _MISTAKES as error:
             self.fail(node, str(error), error)
 
-    def expr(self, node, dtype=None):
+    def expr(self, node: Any, dtype: Any = None) -> Any:
         """The expression that a value is, or makes as a number."""
         value = self.eval(node)
         value = value.as_expr() if isinstance(value, EqualOp) else value
@@ -166,7 +169,7 @@ class Expressions:
             self.fail(node, f"expected a scalar expression, not {what}")
         return self.typed(value, dtype) if dtype else as_expr(value)
 
-    def typed(self, value, dtype):
+    def typed(self, value: Any, dtype: Any) -> Any:
         """A Python number in a dtype; expressions as they are."""
         if not is_number(value):
             return as_expr(value)
@@ -265,7 +268,7 @@ class Expressions:
         then, otherwise = self._pair(node, self.eval(node.body), self.eval(node.orelse))
         return self._words.if_then_else(condition, as_expr(then), as_expr(otherwise))
 
-    def indices(self, node):
+    def indices(self, node: Any) -> Any:
         """What is within the brackets of a subscript."""
         inner = node.slice
         return list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
@@ -284,7 +287,7 @@ class Expressions:
             self.fail(node, "only buffers, tuples and lists have elements")
         return value[self.eval(node.slice)]
 
-    def region(self, node):
+    def region(self, node: Any) -> Any:
         """The box of elements that A, A[i] or A[i, 0:n] names."""
         if not isinstance(node, ast.Subscript):
             buffer = self.eval(node)
@@ -309,7 +312,7 @@ class Expressions:
         low = self.expr(node.lower) if node.lower else const(0, str(dimension.dtype))
         return Range.from_min_extent(low, extent_of(low, self.expr(node.upper) if node.upper else dimension))
 
-    def arguments(self, node):
+    def arguments(self, node: Any) -> tuple[Any, Any]:
         """The positional and the named arguments of a call."""
         for each in node.args:
             if isinstance(each, ast.Starred):
@@ -343,7 +346,7 @@ class Expressions:
         return _api.Let(variable, value, body)
 
 
-def extent_of(low, high):
+def extent_of(low: float, high: float) -> Any:
     """How many integers lie in [low, high)."""
     difference = _api._OpSub(high, low)
     if isinstance(difference, IntImm):
@@ -353,6 +356,6 @@ def extent_of(low, high):
     return Analyzer().simplify(difference)
 
 
-def annotation(value):
+def annotation(value: Any) -> Any:
     """What an annotation of a loop or block holds."""
     return _api.StringImm(value) if isinstance(value, StringImm) else value if isinstance(value, str) else as_expr(value)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What scripts call `I`: modules."""
+from typing import Any
+
 from ..error import Error
 from ..ir import IRModule
 from ..tir import PrimFunc
@@ -7,7 +9,7 @@ from ..tir import PrimFunc
 __all__ = ["ir_module"]
 
 
-def ir_module(cls):
+def ir_module(cls: Any) -> Any:
     """Decorator: the module of the functions of a class."""
     if not isinstance(cls, type):
         raise Error(f"ir_module decorates a class, not {cls!r}")

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import textwrap
+from typing import Any
 
 from ..error import Error
 from ..ir import IntImm, IRModule, PrimExpr, Range
@@ -20,11 +21,19 @@ _AXES = {"spatial": 0, "S": 0, "reduce": 2, "R": 2, "scan": 3, "opaque": 4}
 class Block:
     """What a block says about itself before its statements."""
 
-    def __init__(self, name):
-        self.name, self.axes, self.values, self.reads, self.writes, self.init = name, [], [], None, None, None
-        self.predicate, self.annotations, self.allocated, self.matched = const(True, "bool"), {}, [], []
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.axes: list[Any] = []
+        self.values: list[Any] = []
+        self.reads: Any = None
+        self.writes: Any = None
+        self.init: Any = None
+        self.predicate = const(True, "bool")
+        self.annotations: dict[Any, Any] = {}
+        self.allocated: list[Any] = []
+        self.matched: list[Any] = []
 
-    def realize(self, body):
+    def realize(self, body: Any) -> Any:
         """The block around its statements."""
         block = _stmts.Block(self.axes, self.reads, self.writes, self.name, body, self.init, self.allocated, self.matched,
                              self.annotations)
@@ -34,12 +43,14 @@ class Block:
 class Statements(Expressions):
     """Reads statements. Each method gives a statement, a function from what follows to a statement, or None."""
 
-    def __init__(self, source, words, names, trusted):
+    def __init__(self, source: Any, words: Any, names: Any, trusted: bool) -> None:
         super().__init__(source, words, names, trusted)
-        self._blocks, self.attrs, self._handles = [Block("root")], {}, {}
-        self._extents = {}  # variable of a loop: the range it takes
+        self._blocks = [Block("root")]
+        self.attrs: dict[Any, Any] = {}
+        self._handles: dict[Any, Any] = {}
+        self._extents: dict[Any, Any] = {}  # variable of a loop: the range it takes
 
-    def suite(self, nodes, names=None):
+    def suite(self, nodes: Any, names: Any = None) -> Any:
         """The statements of a suite as one; `names` are defined in it."""
         self._scopes.append(dict(names or {}))
         items = [item for item in (self.statement(node) for node in nodes) if item is not None]
@@ -52,7 +63,7 @@ class Statements(Expressions):
                 result = item(result if result is not None else Evaluate(0))
         return result if result is not None else Evaluate(0)
 
-    def statement(self, node):
+    def statement(self, node: Any) -> Any:
         """One statement."""
         return self.dispatch("_do_", node, "statement ")
 
@@ -389,7 +400,7 @@ class Statements(Expressions):
         return self.owned(declare(self._words.Buffer(*args, **named), name))
 
 
-def declare(spec, name):
+def declare(spec: Any, name: str) -> Any:
     """The buffer that T.Buffer(..) describes."""
     layout = dict(spec.layout)
     data, align = layout.pop("data", None), layout.pop("align", -1)
@@ -402,12 +413,12 @@ def declare(spec, name):
 class Functions(Statements):
     """Reads one function."""
 
-    def function(self, node, annotations=None, private=False):
+    def function(self, node: Any, annotations: Any = None, private: bool = False) -> Any:
         """The loop-level function of a Python function's tree; `annotations`: values of those of its parameters."""
         arguments = node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults or arguments.posonlyargs:
             self.fail(node, "parameters are plain: name: T.Buffer(..), T.handle or a dtype")
-        parameters = []
+        parameters: list[Any] = []
         for each in arguments.args:
             if each.annotation is None:
                 self.fail(each, f"parameter '{each.arg}' needs T.Buffer(..), T.handle or a dtype after a colon")
@@ -459,7 +470,7 @@ def _read(source, words, node, names, trusted, annotations=None, private=False):
         source.fail(node, "the function is nested too deep")
 
 
-def parse_decorated(function, private, words):
+def parse_decorated(function: Any, private: bool, words: Any) -> Any:
     """The loop-level function of a Python function; `words` is the module that it calls T."""
     if not inspect.isfunction(function):
         raise Error(f"T.prim_func decorates a function, not {function!r}")
@@ -482,7 +493,7 @@ def parse_decorated(function, private, words):
     return _read(source, words, _parse(source, plain).body[0], names, True, function.__annotations__, private)
 
 
-def parse_text(text, name, words):
+def parse_text(text: str, name: str, words: Any) -> Any:
     """The function, or module of the class, that a text defines."""
     source = Source(text, name)
     names = {"T": words, "tir": words}

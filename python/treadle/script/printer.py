@@ -3,6 +3,7 @@
 import keyword
 import math
 import re
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class Printer:
         self._loops = {}  # variable of a loop from 0: its extent
         self._free = []  # (pointer or None, line): lines that declare what the signature doesn't
 
-    def name(self, node, hint):
+    def name(self, node: Any, hint: str) -> Any:
         """The name of a variable or buffer."""
         if node not in self._names:
             plain = re.sub(r"\W", "_", hint, flags=re.ASCII) or "v"
@@ -53,7 +54,7 @@ class Printer:
 
     # Expressions
 
-    def expr(self, e, least=0):
+    def expr(self, e: Any, least: int = 0) -> Any:
         """The text of an expression; in parentheses when it binds less tightly than `least`."""
         kind = _kind(e)
         if kind in _BINARY:
@@ -68,7 +69,7 @@ class Printer:
             return _parens(f"not {self.expr(e.a, 3)}", least > 3)
         return getattr(self, f"_{kind}", self._unknown)(e)
 
-    def exprs(self, values):
+    def exprs(self, values: Any) -> str:
         """Expressions with commas between."""
         return ", ".join(self.expr(v) for v in values)
 
@@ -138,7 +139,7 @@ class Printer:
 
     # Buffers
 
-    def buffer(self, buffer):
+    def buffer(self, buffer: Any) -> Any:
         """The name of a buffer; one that nothing declares is declared at the top."""
         if buffer not in self._names:
             data = self.expr(buffer.data) if buffer.data not in self._owners else f"{self._owners[buffer.data]}.data"
@@ -174,7 +175,7 @@ class Printer:
         self._free = [each for each, mine in zip(self._free, owned) if not mine]
         return lines
 
-    def region(self, region):
+    def region(self, region: Any) -> str:
         """A box of elements: A[i, 0:n]."""
         parts = []
         for each in region.region:
@@ -187,11 +188,11 @@ class Printer:
 
     # Statements
 
-    def body(self, stmt):
+    def body(self, stmt: Any) -> Any:
         """The lines of the statements of a suite."""
         return self.stmt(stmt, True) or ["T.evaluate(0)"]
 
-    def stmt(self, stmt, last):
+    def stmt(self, stmt: Any, last: Any) -> Any:
         """The lines of a statement; `last`: nothing follows it in its suite."""
         if isinstance(stmt, SeqStmt):
             lines = []
@@ -367,9 +368,10 @@ class Printer:
 
     # Functions
 
-    def func(self, func, name=None):
+    def func(self, func: Any, name: str | None = None) -> list[Any]:
         """The lines of a function."""
-        self._owners, attrs = {}, dict(func.attrs.dict.items()) if func.attrs is not None else {}
+        attrs = dict(func.attrs.dict.items()) if func.attrs is not None else {}
+        self._owners: dict[Any, Any] = {}
         symbol = attrs.pop("global_symbol", None)
         name = _identifier(str(symbol or name or "main"))
         params, top = [], []
@@ -407,7 +409,7 @@ def _is_root(realize):
     return trivial and (len(block.alloc_buffers) > 0 or holds_block(block.body))
 
 
-def holds_block(stmt):
+def holds_block(stmt: Any) -> Any:
     """Whether a statement holds a block (and isn't just one block without axes named root)."""
     kind = _kind(stmt)
     if kind == "BlockRealize":
@@ -453,7 +455,7 @@ def _indented(lines):
     return [_INDENT + line for line in lines]
 
 
-def script(node):
+def script(node: Any) -> Any:
     """The text of a function, or of a module of loop-level functions."""
     try:
         if isinstance(node, PrimFunc):

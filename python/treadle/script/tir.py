@@ -2,6 +2,7 @@
 """What scripts call `T`: the words of loop-level functions. Those that make statements mean something only within a
 function that `prim_func` decorates; the others make expressions anywhere."""
 import sys
+from typing import Any
 
 from ..error import Error
 from ..ir import FloatImm, IntImm, PrimExpr
@@ -19,32 +20,32 @@ pow = power  # noqa: A001 - the familiar name
 cast, ramp, broadcast = Cast, Ramp, Broadcast
 
 
-def min(a, b):  # noqa: A001
+def min(a: Any, b: Any) -> Any:  # noqa: A001
     """The lesser value."""
     return _tir.Min(a, b)
 
 
-def max(a, b):  # noqa: A001
+def max(a: Any, b: Any) -> Any:  # noqa: A001
     """The greater value."""
     return _tir.Max(a, b)
 
 
-def And(*conditions):  # pylint: disable=invalid-name
+def And(*conditions: Any) -> Any:  # pylint: disable=invalid-name
     """Whether all conditions hold."""
     return _all(*conditions)
 
 
-def Or(*conditions):  # pylint: disable=invalid-name
+def Or(*conditions: Any) -> Any:  # pylint: disable=invalid-name
     """Whether one of the conditions holds."""
     return _any(*conditions)
 
 
-def ceildiv(a, b):
+def ceildiv(a: Any, b: Any) -> Any:
     """The quotient of integers, rounded up."""
     return floordiv(as_expr(a) + (as_expr(b) - 1), b)
 
 
-def address_of(element):
+def address_of(element: Any) -> Any:
     """The address of an element of a buffer."""
     return _tir.function._api.AddressOf(element)
 
@@ -52,10 +53,10 @@ def address_of(element):
 class DTypeWord:
     """T.float32 and the like: the dtype of a parameter, and a conversion to it."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
 
-    def __call__(self, value=None):
+    def __call__(self, value: Any = None) -> Any:
         if value is None:
             return _tir.Var("v", self.dtype)
         if isinstance(value, str):
@@ -81,7 +82,7 @@ boolean = globals()["bool"]
 class BufferSpec:
     """The type of a parameter that is a buffer: T.Buffer((128, 128), "float32")."""
 
-    def __init__(self, shape, dtype="float32", **layout):
+    def __init__(self, shape: Any, dtype: Any = "float32", **layout: Any) -> None:
         self.shape, self.dtype, self.layout = shape, dtype, layout
 
 
@@ -123,7 +124,7 @@ for _name in STATEMENTS:
     globals()[_name] = _Statement(f"T.{_name}")
 
 
-def prim_func(func=None, private=False):
+def prim_func(func: Any = None, private: bool = False) -> Any:
     """Decorator: the loop-level function that a Python function writes down. Its name is the "global_symbol", unless it
     is private. Names of the places around it stand for their values. A mistake is a ScriptError, with line and column."""
     if func is None:

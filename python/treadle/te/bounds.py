@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What part of each axis of a schedule is computed at a time: of stages within loops of others, less than the whole."""
+from collections.abc import Sequence
+from typing import Any
+
 from ..arith.intervals import IntervalSet, interval_of
 from ..arith import simplify
 from ..ir import Range
@@ -42,7 +45,7 @@ def _axes_of_loops(loops, stage):
     return found
 
 
-def bounds_within(stage, nests):
+def bounds_within(stage: Any, nests: Sequence[Any]) -> Any:
     """The ranges of the axes of a stage that is computed within a loop of another."""
     missing = next((s.op.name for s in (stage, stage.attach_stage) if s.op.name not in nests), None)
     if missing is not None:
@@ -69,7 +72,7 @@ def bounds_within(stage, nests):
     return found
 
 
-def infer_bound(schedule, body):
+def infer_bound(schedule: Any, body: Any) -> Any:
     """The range of each axis of the stages; `body` is what ScheduleOps makes of the schedule."""
     found, nests = {}, None
     for stage in schedule.stages:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from .._ffi import Api
 from ..arith import Analyzer
@@ -186,7 +187,7 @@ def _renamed(axes):
     return fresh, {a.var: f.var for a, f in zip(axes, fresh)}
 
 
-def partial_derivatives(e, adjoint, name):
+def partial_derivatives(e: Any, adjoint: Any, name: str) -> Any:
     """Pairs of each element that expression `e` reads and `adjoint` times the derivative of `e` with respect to it."""
     found, stack = [], [(e, adjoint)]
     while stack:

@@ -10,6 +10,7 @@ import inspect
 import operator
 import textwrap
 import types
+from typing import Any
 
 import numpy as np
 
@@ -348,7 +349,7 @@ def _contains_tensor(value):
     return isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and any(map(_contains_tensor, value)))
 
 
-def script(pyfunc):
+def script(pyfunc: Any) -> Any:
     """Decorator of functions of tensors. Inside there are: loops over range, parallel, vectorize, unroll and
     const_range, output_tensor(shape, dtype), allocate(shape, dtype, scope), if, while, assert, arithmetic and the
     usual functions of scalars."""

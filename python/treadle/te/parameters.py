@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What parameters of functions of tensors can be."""
+from collections.abc import Sequence
+from typing import Any
+
 from ..error import Error
 from ..tir import Buffer, Var
 from .tensor import Tensor
 
 
-def parameters(args, binds=None):
+def parameters(args: Sequence[Any], binds: Any = None) -> tuple[Any, Any]:
     """(tensors and variables, buffers of the tensors or None) for a list of what parameters of functions can be:
     tensors, buffers that `binds` gives tensors, and variables."""
     if not isinstance(args, (list, tuple)) and not hasattr(args, "__len__"):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Applies the rules of ir.register_intrin_lowering."""
+from typing import Any
+
 from ..ir.intrin import intrin_rules
 from .function import PrimFunc
 from .stmt_functor import ir_transform
 
 
-def lower_intrinsics(module, target):
+def lower_intrinsics(module: Any, target: Any) -> Any:
     """The module with the calls replaced for which there are rules."""
     rules = intrin_rules(str(target.kind))
     if not rules:

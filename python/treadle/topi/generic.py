@@ -2,6 +2,9 @@
 """Schedules of operators under the original's names: schedule_injective(outs), schedule_conv2d_nchw(outs), ... They are
 doors to one schedule: what is injective is computed where it is read, results are parallel and vectorised, or bound to
 threads where the current target has them. Models compiled by relay.build don't use these but Treadle's own kernels."""
+from collections.abc import Sequence
+from typing import Any
+
 from .. import te
 from ..ir import IntImm
 from ..target import Target
@@ -23,7 +26,7 @@ def _is_injective(op):
     return type(op).__name__ == "ComputeOp" and not list(op.reduce_axis)
 
 
-def schedule(outs):
+def schedule(outs: Sequence[Any]) -> Any:
     """The schedule of some outputs, for the current target."""
     outs = [outs] if isinstance(outs, te.Tensor) else list(outs)
     made = te.create_schedule([out.op for out in outs])
@@ -90,7 +93,7 @@ for _kind in _KINDS:
     globals()[f"schedule_{_kind}"] = _door(_kind)
 
 
-def default_schedule(outs, auto_inline=True):
+def default_schedule(outs: Sequence[Any], auto_inline: bool = True) -> Any:
     """schedule(outs); without auto_inline the plain loops."""
     return schedule(outs) if auto_inline else te.create_schedule([o.op for o in (
         [outs] if isinstance(outs, te.Tensor) else outs)])

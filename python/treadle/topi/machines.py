@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes that the original names by machine or library, beside their schedules: topi.x86.dense_cblas."""
+from typing import Any
+
 from ..contrib import cblas
 from ..error import UnsupportedOpError
 from . import nn
@@ -15,23 +17,25 @@ def _same_dtype(name, tensor, out_dtype):
         raise UnsupportedOpError(f"topi: {name} gives the dtype of its operands, {tensor.dtype}, not {out_dtype}")
 
 
-def dense(data, weight, bias=None, out_dtype=None):
+def dense(data: Any, weight: Any, bias: Any = None, out_dtype: str | None = None) -> Any:
     """nn.dense; the schedule chooses whether weights are packed."""
     return nn.dense(data, weight, bias, out_dtype)
 
 
-def dense_cblas(data, weight, bias=None, out_dtype=None):
+def dense_cblas(data: Any, weight: Any, bias: Any = None, out_dtype: str | None = None) -> Any:
     """nn.dense by the library of contrib.cblas."""
     _same_dtype("dense_cblas", data, out_dtype)
     return _with_bias(cblas.matmul(data, weight, False, True), bias)
 
 
-def batch_matmul(tensor_x, tensor_y, out_shape=None, out_dtype=None, transpose_a=False, transpose_b=True):
+def batch_matmul(tensor_x: Any, tensor_y: Any, out_shape: Any = None, out_dtype: str | None = None, transpose_a: bool = False,
+                 transpose_b: bool = True) -> Any:
     """nn.batch_matmul."""
     return nn.batch_matmul(tensor_x, tensor_y, out_shape, out_dtype, transpose_a, transpose_b)
 
 
-def batch_matmul_cblas(tensor_x, tensor_y, out_shape=None, out_dtype=None, trans_a=False, trans_b=True):
+def batch_matmul_cblas(tensor_x: Any, tensor_y: Any, out_shape: Any = None, out_dtype: str | None = None, trans_a: bool = False,
+                       trans_b: bool = True) -> Any:
     """nn.batch_matmul by the library of contrib.cblas."""
     del out_shape  # follows from the operands
     _same_dtype("batch_matmul_cblas", tensor_x, out_dtype)

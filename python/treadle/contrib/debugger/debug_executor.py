@@ -58,7 +58,7 @@ class GraphModuleDebug(GraphModule):
     """An executor with further methods: profile, run_individual, debug_get_output, get_node_output, check_nan; `run`
     writes the tensors of each run below `dump_root`, where that is given."""
 
-    def __init__(self, module, device, graph_json_str, dump_root=None):
+    def __init__(self, module: Any, device: Any, graph_json_str: Any, dump_root: Any = None) -> None:
         super().__init__(module)
         self._graph = json.loads(graph_json_str)
         self._dump_root = dump_root
@@ -68,7 +68,7 @@ class GraphModuleDebug(GraphModule):
     def node_names(self) -> list[str]:
         return [node["name"] for node in self._graph["nodes"]]
 
-    def run(self, **inputs):
+    def run(self, **inputs: Any) -> Any:
         """Runs; with a dump directory, writes output_tensors.params and the execution trace there."""
         if self._dump_root is None:
             return super().run(**inputs)
@@ -108,7 +108,7 @@ class GraphModuleDebug(GraphModule):
         text = self.module["run_individual"](number, repeat, min_repeat_ms)
         return [float(value) for value in text.split(",")]
 
-    def execute_node(self, node):
+    def execute_node(self, node: Any) -> None:
         """Runs one node, by name or number, on what its inputs are now."""
         self.module["execute_node"](node)
 
@@ -121,6 +121,6 @@ class GraphModuleDebug(GraphModule):
         self.module["debug_get_output"](node, out)
         return out
 
-    def check_nan(self):
+    def check_nan(self) -> None:
         """Runs; a VerifyError names the first node whose output has a NaN."""
         self.module["check_nan"]()

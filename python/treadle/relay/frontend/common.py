@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What writers of importers ask of expressions."""
+from collections.abc import Callable
+from typing import Any
+
 from ...error import ShapeError
 from ...ir import IRModule, Op, TensorType
 from .. import transform
@@ -8,12 +11,12 @@ from ..build_module import create_executor
 from ..expr import Function, var
 
 
-def new_var(name_hint, type_annotation=None, shape=None, dtype="float32"):
+def new_var(name_hint: str, type_annotation: Any = None, shape: Any = None, dtype: str = "float32") -> Any:
     """A variable."""
     return var(name_hint, type_annotation, shape, dtype)
 
 
-def infer_type(node, mod=None):
+def infer_type(node: Any, mod: IRModule | None = None) -> Any:
     """The expression with its types found; `mod` has the functions that it calls."""
     module = IRModule.from_expr(node)
     if mod is not None:
@@ -30,18 +33,18 @@ def _tensor_type(node, mod):
     return found
 
 
-def infer_shape(inputs, mod=None):
+def infer_shape(inputs: Any, mod: IRModule | None = None) -> tuple[Any, ...]:
     """The dimensions of a tensor: ints where they are known."""
     return tuple(int(dim) if isinstance(getattr(dim, "value", None), int) else dim
                  for dim in _tensor_type(inputs, mod).shape)
 
 
-def infer_channels(inputs, transpose=False):
+def infer_channels(inputs: Any, transpose: bool = False) -> Any:
     """How many channels a convolution's weight OIHW makes; transposed, IOHW."""
     return infer_shape(inputs)[1 if transpose else 0]
 
 
-def infer_value(input_val, params=None, mod=None):
+def infer_value(input_val: Any, params: Any = None, mod: IRModule | None = None) -> Any:
     """The value of an expression whose variables are in `params`, as a tensor."""
     func = Function(list(free_vars(input_val)), input_val)
     module = IRModule.from_expr(func)
@@ -51,16 +54,16 @@ def infer_value(input_val, params=None, mod=None):
     return create_executor("debug", mod=module).evaluate()(*values)
 
 
-def get_relay_op(op_name):
+def get_relay_op(op_name: str) -> Callable[..., Any]:
     """The function that makes calls of an operator: relay.op_name or relay.nn.op_name."""
     from .. import op as operators
 
     if "." in op_name:
         space, _, name = op_name.rpartition(".")
         return getattr(getattr(operators, space), name)
-    for space in (operators, operators.nn, operators.image, operators.vision):
+    for family in (operators, operators.nn, operators.image, operators.vision):
         try:
-            return getattr(space, op_name)
+            return getattr(family, op_name)
         except AttributeError:
             continue
     raise AttributeError(f"there is no operator {op_name}; there are {len(Op.list_op_names())} others")

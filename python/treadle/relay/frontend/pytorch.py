@@ -3,6 +3,7 @@
 import importlib
 import io
 import warnings
+from typing import Any
 
 from ..._ffi import get_global_func
 from ...error import DTypeError, Error, ShapeError, UnsupportedOpError
@@ -26,8 +27,8 @@ def _named_inputs(input_infos, default_dtype):
     return found
 
 
-def from_pytorch(script_module, input_infos, custom_convert_map=None, default_dtype="float32",
-                 use_parser_friendly_name=False):
+def from_pytorch(script_module: Any, input_infos: Any, custom_convert_map: Any = None, default_dtype: str = "float32",
+                 use_parser_friendly_name: bool = False) -> tuple[Any, Any]:
     """(module, parameters) of a torch.jit.ScriptModule or torch.nn.Module in inference mode.
 
     input_infos: for each input, in order, (name, shape) or (name, (shape, dtype)); they needn't be the module's own names.

@@ -33,7 +33,7 @@ def check_basic_block_normal_form(expr: Any) -> bool:
     return structural_equal(get_pass("InferType")(get_pass("ToBasicBlockNormalForm")(before)), before)
 
 
-def search_fc_transpose(expr):
+def search_fc_transpose(expr: Any) -> Any:
     """The names of the weights w of dense layers that read transpose(w)."""
     names = []
 
@@ -93,7 +93,7 @@ class CallGraph:
 class LayerCounter:
     """Counts the layers (calls of `valid_ops`) on the longest path."""
 
-    def __init__(self, valid_ops):
+    def __init__(self, valid_ops: Any) -> None:
         self.valid_ops, self._count = [str(getattr(op, "name", op)) for op in valid_ops], 0
 
     def visit(self, expr: Any) -> None:
@@ -164,7 +164,7 @@ def _to_blocks(weight, blocksize):
             np.searchsorted(row, np.arange(rows + 1)).astype("int32"))
 
 
-def process_params(expr, params, block_size, sparsity_threshold, layout=None):
+def process_params(expr: Any, params: dict[str, Any], block_size: Any, sparsity_threshold: float, layout: Any = None) -> Any:
     """Replaces the weights of dense layers that have enough zeros by their blocks, in `params`: (names, shapes) as
     transform.DenseToSparse takes them."""
     if layout not in (None, "NHWC", "NCHW"):
@@ -192,10 +192,11 @@ def process_params(expr, params, block_size, sparsity_threshold, layout=None):
         shapes.append([d for value in parts for d in value.shape])
     from collections import namedtuple
 
-    return namedtuple("SparseAnalysisResult", ["weight_name", "weight_shape"])(chosen, shapes)
+    SparseAnalysisResult = namedtuple("SparseAnalysisResult", ["weight_name", "weight_shape"])  # noqa: N806
+    return SparseAnalysisResult(chosen, shapes)
 
 
-def AnnotatedRegionSet(*args, **kwargs):  # pylint: disable=invalid-name
+def AnnotatedRegionSet(*args: Any, **kwargs: Any) -> Any:  # pylint: disable=invalid-name
     """Refused: see the error."""
     raise UnsupportedOpError("there is no AnnotatedRegionSet: MergeCompilerRegions joins regions, PartitionGraph makes "
                              "functions of them, and treadle.relay.external lists what stayed and why")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks for tests, written with the graph IR's operators, and helpers of tests."""
+from typing import Any
+
 import numpy as np
 
 from ...ir import IRModule
@@ -17,7 +19,7 @@ from .nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 from .temp_op_attr import TempOpAttr
 
 
-def run_opt_pass(expr, opt_pass, import_prelude=False):
+def run_opt_pass(expr: Any, opt_pass: Any, import_prelude: bool = False) -> Any:
     """What a pass makes of an expression: its types are inferred before."""
     passes = [transform.InferType(), *(opt_pass if isinstance(opt_pass, (list, tuple)) else [opt_pass])]
     module = IRModule.from_expr(expr)
@@ -30,32 +32,33 @@ def run_opt_pass(expr, opt_pass, import_prelude=False):
     return entry if isinstance(expr, Function) else entry.body
 
 
-def count_ops(expr):
+def count_ops(expr: Any) -> Any:
     """How often each operator is called: a dict from names."""
     return list_op_freqs(expr)
 
 
-def run_infer_type(expr):
+def run_infer_type(expr: Any) -> Any:
     """The expression with its types inferred."""
     return run_opt_pass(expr, transform.InferType())
 
 
-def prelude():
+def prelude() -> Any:
     """A module with lists, options and trees, and functions on them."""
     from ..._ffi import get_global_func
 
     return get_global_func("relay.Prelude")()
 
 
-def rand(dtype, *shape):
+def rand(dtype: str, *shape: Any) -> Any:
     """Random numbers in [0, 1) as a tensor."""
     from ... import nd
 
     return nd.array(np.random.rand(*shape).astype(dtype))
 
 
-def check_grad(func, inputs=None, test_inputs=None, eps=1e-6, atol=1e-5, rtol=1e-3, scale=None, mean=0, mode="first_order",
-               target_devices=None, executor_kind="debug"):
+def check_grad(func: Function, inputs: Any = None, test_inputs: Any = None, eps: float = 1e-6, atol: float = 1e-5,
+               rtol: float = 1e-3, scale: float | None = None, mean: float = 0, mode: str = "first_order",
+               target_devices: Any = None, executor_kind: str = "debug") -> None:
     """Compares the gradient of a function with the differences of its values, in float64 or the parameters' types."""
     from .. import create_executor, gradient
 

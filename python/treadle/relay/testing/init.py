@@ -11,7 +11,7 @@ from ...ir import IRModule
 class Initializer:
     """Fills the array of a parameter by what its name ends in; subclasses say how weights are filled."""
 
-    def __call__(self, desc, arr):
+    def __call__(self, desc: str, arr: np.ndarray) -> Any:
         """Fills `arr` for the parameter called `desc`."""
         for ending, method in (("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma),
                                ("beta", self._init_beta), ("mean", self._init_mean), ("var", self._init_var),
@@ -44,7 +44,7 @@ class Xavier(Initializer):
     rnd_type: "uniform" or "gaussian". factor_type: "avg", "in" or "out", of which fan the spread is taken.
     """
 
-    def __init__(self, rnd_type="uniform", factor_type="avg", magnitude=3):
+    def __init__(self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: int = 3) -> None:
         if rnd_type not in ("uniform", "gaussian"):
             raise ValueError(f"rnd_type is uniform or gaussian, not {rnd_type}")
         if factor_type not in ("avg", "in", "out"):
@@ -67,7 +67,7 @@ class Xavier(Initializer):
 class Constant(Initializer):
     """Weights that are all one number."""
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.value = value
 
     def _init_weight(self, name, arr):

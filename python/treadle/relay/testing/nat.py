@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Natural numbers as a data type: programs on them test recursion and matching."""
+from typing import Any
+
 from ...error import Error
 from ..._values import ConstructorValue
 from ..parser import parse
@@ -33,7 +35,7 @@ def @nat_iterate[A](%f: fn (A) -> A, %n: nat) -> fn (A) -> A {
 """
 
 
-def add_nat_definitions(prelude):
+def add_nat_definitions(prelude: Any) -> None:
     """Adds the type nat and nat_double, nat_add and nat_iterate to the prelude's module; all are its attributes."""
     if "nat_add" not in prelude.mod:
         prelude.mod.update(parse(_DEFINITIONS, "nat"))
@@ -46,7 +48,7 @@ def _number(n):
     return n
 
 
-def make_nat_value(prelude, n):
+def make_nat_value(prelude: Any, n: int) -> Any:
     """The value of type nat that stands for `n`."""
     value = ConstructorValue(prelude.z)
     for _ in range(_number(n)):
@@ -54,7 +56,7 @@ def make_nat_value(prelude, n):
     return value
 
 
-def make_nat_expr(prelude, n):
+def make_nat_expr(prelude: Any, n: int) -> Any:
     """The expression of type nat that stands for `n`."""
     expr = prelude.z()
     for _ in range(_number(n)):
@@ -62,7 +64,7 @@ def make_nat_expr(prelude, n):
     return expr
 
 
-def count(prelude, n):
+def count(prelude: Any, n: Any) -> Any:
     """The int that a value of type nat stands for."""
     result = 0
     while True:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pattern tables by name of the code generator."""
+from typing import Any
+
 from ...._ffi import get_global_func, register_func
 
 _TABLES: dict = {}
 
 
-def register_pattern_table(compiler, table=None):
+def register_pattern_table(compiler: str, table: Any = None) -> Any:
     """Registers a list of (name, pattern) or (name, pattern, check), or decorates the function that makes it."""
 
     def register(value):
@@ -23,7 +25,7 @@ def register_pattern_table(compiler, table=None):
     return register if table is None else register(table)
 
 
-def get_pattern_table(compiler):
+def get_pattern_table(compiler: str) -> Any:
     """The table of a code generator, registered here or in C++, as a list of (name, pattern, check); or None."""
     if compiler in _TABLES:
         return _TABLES[compiler]
