@@ -44,7 +44,7 @@ struct ReportVerb {
     page.title = model_path.filename().string();
     page.facts.emplace_back("File", request.model);
     Compiler().write_page(page);
-    std::cout << path << ": " << std::filesystem::file_size(path) / 1024 << " KiB, for any browser\n";
+    std::cout << path << ": " << std::filesystem::file_size(path) / 1024 << " KiB; open it in a browser\n";
     return 0;
   }
 };

@@ -70,10 +70,10 @@ void AdvisePlain(const std::vector<Operation>& operations, double total, std::ve
                                       "say why no special kernel fits; a change of shapes may help.",
                                       100 * plain / total, example)});
   all->push_back({small / total / 2, fmt::format("{} calls take less than 3 microseconds each, {:.0f} % in all: larger "
-                                                 "inputs (a batch, `--dim batch=8`) pay their overhead once.",
+                                                 "inputs (a batch, `--dim batch=8`) amortise this overhead.",
                                                  small_calls, 100 * small / total)});
   all->push_back({moves / total / 3, fmt::format("{} calls compute no products and take {:.0f} % of the time: they are "
-                                                 "bound by memory. What stands alone in the graph wasn't fused; "
+                                                 "bound by memory. Operators that are separate boxes were not fused; "
                                                  "`--dump fusion` says why.",
                                                  move_calls, 100 * moves / total)});
 }
@@ -87,10 +87,11 @@ void AdvisePrecision(const ModelRun& run, const std::vector<Operation>& operatio
   }
   try {
     const TargetFeatures features = Target(run.model.manifest().target)->Features();
-    all->push_back({products / total * (features.vnni ? 0.4 : 0.2),
-                    fmt::format("{:.0f} % of the time are products of float32: `treadle quantize` makes them 8-bit, "
-                                "`--precision auto --max-error 0.01` narrows those that stay within an error.",
-                                100 * products / total)});
+    all->push_back(
+        {products / total * (features.vnni ? 0.4 : 0.2),
+         fmt::format("{:.0f} % of the time is spent in float32 products: `treadle quantize` converts them to 8 bits, "
+                     "`--precision auto --max-error 0.01` uses bfloat16 where the error stays below that.",
+                     100 * products / total)});
   } catch (const Error&) {
     // Not a target whose features are known.
   }
@@ -137,10 +138,7 @@ Json AdviceSection(const ModelRun& run, const std::vector<Operation>& operations
     items.push_back("`treadle bench model.onnx --compare onnxruntime` measures it beside a peer.");
   if (!peaks.known() && items.size() < kMostItems)
     items.push_back("The roofline isn't known for this target: look at it on the machine that it is for.");
-  return {{"kind", "advice"},
-          {"title", "What to do next"},
-          {"note", "By what it may gain, estimated from the times below."},
-          {"items", items}};
+  return {{"kind", "advice"}, {"title", "What to do next"}, {"note", "Ordered by estimated gain."}, {"items", items}};
 }
 
 }  // namespace treadle::report

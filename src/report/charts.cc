@@ -153,14 +153,14 @@ Json RooflineSection(const std::vector<Operation>& operations, const Peaks& peak
   const Json labels = {
       {"mark", {{"type", "text"}, {"align", "right"}, {"dx", -8}, {"dy", -7}, {"fontSize", 10}, {"limit", 220}}},
       {"encoding", {{"x", x}, {"y", y}, {"text", {{"field", "label"}, {"type", "nominal"}}}}}};
-  return {
-      {"kind", "chart"},
-      {"title", "Roofline"},
-      {"note", fmt::format("Convolutions and matrix products. The lines: {:.0f} GFLOP/s of float32; {}, measured here. "
-                           "What a call touches is assumed to come from the smallest of these that holds it. Fewer "
-                           "multiplications (Winograd) or narrower numbers can lie above the lines.",
-                           peaks.flops / 1e9, speeds)},
-      {"spec", {{"data", Values(points)}, {"height", 420}, {"layer", {line, dots, labels}}}}};
+  return {{"kind", "chart"},
+          {"title", "Roofline"},
+          {"note",
+           fmt::format("Convolutions and matrix products. The lines: {:.0f} GFLOP/s of float32; {}, measured here. "
+                       "The data of a call is assumed to be in the smallest of these levels that can hold it. Fewer "
+                       "multiplications (Winograd) or narrower numbers can lie above the lines.",
+                       peaks.flops / 1e9, speeds)},
+          {"spec", {{"data", Values(points)}, {"height", 420}, {"layer", {line, dots, labels}}}}};
 }
 
 Json PrecisionSection(const ModelRun& run) {

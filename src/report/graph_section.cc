@@ -83,14 +83,16 @@ Json CallNode(const CallInfo& call, double share, double heaviest) {
 namespace {
 
 Json Section(const std::string& more, Json nodes, Json edges) {
-  return {
-      {"kind", "graph"},
-      {"title", "Graph"},
-      {"note", "A box is a kernel: the nodes of the model that were fused into it. The warmer, the more time." + more +
-                   " Choose one for its kernel, shapes and rivals; a second time, or Enter, opens it. The wheel "
-                   "zooms once the graph has the focus."},
-      {"nodes", std::move(nodes)},
-      {"edges", std::move(edges)}};
+  return {{"kind", "graph"},
+          {"title", "Graph"},
+          {"note",
+           "Each box is a kernel with the nodes of the model that were fused into it; warmer colours take more time." +
+               more +
+               " Click a box for its kernel, shapes and competing kernels; click again or press Enter to expand it. "
+               "The mouse wheel "
+               "zooms once the graph has the focus."},
+          {"nodes", std::move(nodes)},
+          {"edges", std::move(edges)}};
 }
 
 /// What a run of a program called: a box for each place of the program that calls a kernel.

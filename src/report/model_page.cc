@@ -89,7 +89,7 @@ Json CallsSection(const std::vector<Operation>& operations) {
 std::string ModelPage(const ModelRun& run, const Peaks& peaks) {
   const std::vector<Operation> operations = Operations(run, peaks);
   Json page{{"title", run.title},
-            {"subtitle", "A compiled model as Treadle runs it."},
+            {"subtitle", "Measurements and decisions for one compiled model."},
             {"sections", Json::array({FactsSection(run, operations, peaks)})}};
   const Json sections[] = {AdviceSection(run, operations, peaks),
                            EnginesSection(run),

@@ -110,7 +110,7 @@
     const canvas = svg("svg", {role: "group", tabindex: "0", "aria-label": `${section.title}: arrow keys move, + and - zoom, 0 shows all, Tab goes from node to node`},
       svg("defs", {}, svg("marker", {id: "arrow", viewBox: "0 0 8 8", refX: "8", refY: "4", markerWidth: "7", markerHeight: "7", orient: "auto"},
         svg("path", {d: "M0 0L8 4L0 8z", style: "fill:#7a8494;stroke:none"}))), scene);
-    const aside = make("aside", {"aria-live": "polite"}, make("p", {class: "note"}, "Choose a node to see its details; a second time opens it."));
+    const aside = make("aside", {"aria-live": "polite"}, make("p", {class: "note"}, "Click a node to see its details; click again to expand it."));
     const elements = new Map();
     let size = {width: 1, height: 1}, chosen = null, found = [], next = 0;
 
