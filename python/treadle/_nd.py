@@ -46,6 +46,8 @@ mtl = metal
 
 def device(name: str | int, index: int | None = None) -> Device:
     """The device called `name`: "cpu", "cuda:1", ..., or a target's name such as "llvm"."""
+    if index is not None and not isinstance(index, numbers.Integral):
+        raise DTypeError(f"devices are numbered from 0: expected an int, got {index!r}")
     if index is not None and index < 0:
         raise Error(f"device {name}: its number is {index}; devices are numbered from 0")
     found = Device(str(name).split()[0]) if isinstance(name, str) else Device(int(name), 0)

@@ -57,3 +57,9 @@ def test_lists_of_inputs_and_outputs_are_the_callers():
 def test_devices_are_numbered_from_0(make):
     with pytest.raises(treadle.Error, match="numbered from 0|expected NAME or NAME:NUMBER"):
         make()
+
+
+@pytest.mark.parametrize("index", ["a", 1.5])
+def test_numbers_of_devices_are_integers(index):
+    with pytest.raises(treadle.DTypeError, match=f"^devices are numbered from 0: expected an int, got {index!r}$"):
+        treadle.cpu(index)
