@@ -29,7 +29,7 @@ class OperatorTime(NamedTuple):
     of its arguments, and the multiply-adds of its convolutions and matrix products (whether they are known: macs_known);
     the model's nodes that it computes ("" where that isn't known), and the external code generator that made it.
 
-    Of models with open sizes or control flow also: a number of the place that it was called from, as in a loop (-1:
+    Of models with dynamic shapes or control flow also: a number of the place that it was called from, as in a loop (-1:
     not known); where its operands come from (positions of earlier calls, -1 - i: input i); which outputs it wrote."""
 
     name: str

@@ -36,7 +36,7 @@ def relative_error(expected, actual):
 
 
 def random_inputs(infos):
-    """One sample: floats from a normal distribution, integers below 10; open dimensions are 1."""
+    """One sample: floats from a normal distribution, integers below 10; dynamic dimensions are 1."""
     rng = np.random.default_rng(0)
     sample = {}
     for info in infos:

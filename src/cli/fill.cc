@@ -54,7 +54,7 @@ std::function<double(std::mt19937&)> Generator(const runtime::TensorInfo& info, 
 }
 
 /// The shape of an input: as declared, else as given.
-std::vector<int64_t> ShapeOf(const runtime::TensorInfo& info, const OpenSizes& sizes) {
+std::vector<int64_t> ShapeOf(const runtime::TensorInfo& info, const DynamicSizes& sizes) {
   std::vector<int64_t> shape = info.shape;
   const auto given = sizes.shapes.find(info.name);
   if (given != sizes.shapes.end() && given->second.size() != shape.size()) {
@@ -90,7 +90,7 @@ std::vector<int64_t> ShapeOf(const runtime::TensorInfo& info, const OpenSizes& s
 
 }  // namespace
 
-runtime::TensorInfo WithSizes(runtime::TensorInfo info, const OpenSizes& sizes) {
+runtime::TensorInfo WithSizes(runtime::TensorInfo info, const DynamicSizes& sizes) {
   const auto given = sizes.shapes.find(info.name);
   for (size_t i = 0; i < info.shape.size(); ++i) {
     if (info.shape[i] >= 0) continue;
@@ -115,7 +115,7 @@ std::optional<Fill> ParseFill(const std::string& text) {
   return std::nullopt;
 }
 
-NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed, const OpenSizes& sizes) {
+NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed, const DynamicSizes& sizes) {
   if (!info.value_type.empty()) {
     throw DTypeError(StrCat("can't fill input '", info.name, "', a ", info.value_type, "; run the model from Python"));
   }

@@ -24,7 +24,7 @@ struct Fill {
 std::optional<Fill> ParseFill(const std::string& text);
 
 /// Sizes that a compiled model leaves open.
-struct OpenSizes {
+struct DynamicSizes {
   std::map<std::string, int64_t> dims;                 ///< by the names of dimensions
   std::map<std::string, std::vector<int64_t>> shapes;  ///< by inputs
 };
@@ -32,13 +32,13 @@ struct OpenSizes {
 /// Whether dimension `axis` of an input of that rank counts the samples of a batch.
 bool IsBatch(size_t axis, size_t rank, const std::string& dim_name);
 
-/// The input with those of its open sizes that are given.
-runtime::TensorInfo WithSizes(runtime::TensorInfo info, const OpenSizes& sizes);
+/// The input with those of its dynamic dimensions replaced by the given sizes.
+runtime::TensorInfo WithSizes(runtime::TensorInfo info, const DynamicSizes& sizes);
 
-/// A tensor of an input's type and shape; sizes that are open as given, of a batch 1 (which standard error is told).
-/// The same for the same seed. Throws Error for other open sizes and numbers that the type doesn't have, DTypeError for
-/// inputs that aren't numbers.
+/// A tensor of an input's type and shape; dynamic dimensions as given, a batch 1 (reported on standard error).
+/// The same for the same seed. Throws Error for dynamic dimensions without a size and numbers that the type doesn't
+/// have, DTypeError for inputs that aren't numbers.
 runtime::NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed,
-                            const OpenSizes& sizes = {});
+                            const DynamicSizes& sizes = {});
 
 }  // namespace treadle::cli

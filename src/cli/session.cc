@@ -173,7 +173,7 @@ const std::string& OnlyInput(const Model& model, const std::string& what) {
 }
 
 /// Throws Error for sizes of what the model doesn't leave open.
-void CheckDims(const Model& model, const OpenSizes& sizes) {
+void CheckDims(const Model& model, const DynamicSizes& sizes) {
   std::vector<std::string> open;
   for (const TensorInfo& info : model.inputs()) {
     for (size_t i = 0; i < info.dim_names.size(); ++i) {

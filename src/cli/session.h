@@ -62,7 +62,7 @@ runtime::Model LoadOrCompile(const CompileRequest& request, Preparation* spent =
 struct InputOptions {
   unsigned seed = 0;  ///< of random ones
   PictureScaling pictures;
-  OpenSizes sizes;  ///< of inputs that are filled, where the compiled model leaves some open
+  DynamicSizes sizes;  ///< of inputs that are filled, where the compiled model has dynamic dimensions
 };
 
 /// The inputs of `model` from texts of --input: "name=file", "file" (names inside, or the only input), "name=random"

@@ -22,7 +22,7 @@ std::string Short(const std::string& text) {
 std::string KindOf(const Operation& op) {
   if (!op.compiler.empty()) return op.compiler;
   if (!op.choice.empty()) return op.choice;
-  if (!op.counted) return "kernels for open sizes";
+  if (!op.counted) return "kernels with dynamic shapes";
   return op.macs > 0 ? "products" : "element-wise and data movement";
 }
 

@@ -135,7 +135,7 @@ def test_weights_of_few_bits_and_rows_of_open_length(bits, block):
     inputs = {"a": real(2, 3, 64), "b": byte((24, 64 // block, block * bits // 8)),
               "scales": RNG.uniform(0.01, 0.1, 24 * 64 // block).astype(np.float32)}
     model, feed = model_of("MatMulNBits", inputs, ["b", "scales"], {"y": "float32"}, K=64, N=24, bits=bits, block_size=block)
-    compiled = treadle.compile(open_sizes(model, {"a": {0: "batch", 1: "rows", 2: "k"}}))
+    compiled = treadle.compile(dynamic_shapes(model, {"a": {0: "batch", 1: "rows", 2: "k"}}))
     near(compiled.run(None, feed), reference(model, feed), tolerance=2e-4)
     with pytest.raises(treadle.Error, match="size of a row of A.*64"):  # not four rows of 64
         compiled.run(None, {"a": real(2, 4, 32)})
@@ -171,7 +171,7 @@ def test_rotary_embedding(interleaved):
     near(*both("RotaryEmbedding", inputs, interleaved=interleaved))
 
 
-def open_sizes(model, dims):
+def dynamic_shapes(model, dims):
     """The model with named dimensions: {input: {axis: name}}."""
     model = onnx.load_from_string(model)
     for value in model.graph.input:
@@ -222,7 +222,7 @@ def test_nodes_of_optimised_transformers(name, known):
         outputs["seen"] = "int32"
     model, feed = model_of(op, inputs, constants, outputs, **attributes)
     if not known:
-        model = open_sizes(model, dims)
+        model = dynamic_shapes(model, dims)
     near(treadle.compile(model).run(None, feed), reference(model, feed))
 
 
@@ -249,7 +249,7 @@ def decoder_step(rows, room, used, total, known=True, sinks=False, bias=False, p
                            num_heads=heads, kv_num_heads=kept, do_rotary=1, **attributes)
     if not known:
         past = {0: "batch", 2: "past"}
-        model = open_sizes(model, {"q": ROWS, "k": ROWS, "v": ROWS, "pk": past, "pv": past, "used": {0: "batch"}})
+        model = dynamic_shapes(model, {"q": ROWS, "k": ROWS, "v": ROWS, "pk": past, "pv": past, "used": {0: "batch"}})
     return model, feed
 
 

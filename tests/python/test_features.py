@@ -389,7 +389,7 @@ def _(folder):
     assert context.profile()
 
 
-@row("models say the names of open dimensions")
+@row("models say the names of dynamic dimensions")
 def _(folder):
     assert "x: float32['batch', 3, 'height', 10]" in repr(treadle.load(folder.path / "d.so"))
 

@@ -103,7 +103,7 @@ def titled_edges(graph):
     return {(titles[a], titles[b]) for a, b in graph["edges"]}
 
 
-def test_open_sizes_have_the_graph_and_the_rates_of_known_ones(model, tmp_path):
+def test_dynamic_models_have_the_graph_and_the_rates_of_static_ones(model, tmp_path):
     open_model = onnx.load(model)
     for dim in (2, 3):
         open_model.graph.input[0].type.tensor_type.shape.dim[dim].dim_param = f"size{dim}"

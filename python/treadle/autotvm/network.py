@@ -29,7 +29,7 @@ class PlanConfig:
 
 
 def _flop(problem):
-    """Operations of a convolution or a product, two for each multiply-add; 0.0 for others, and for open sizes."""
+    """Operations of a convolution or a product, two for each multiply-add; 0.0 for others, and for dynamic shapes."""
     sizes = json.loads(problem)
     if sizes.get("type") == "schedule.ConvProblem":
         factors = [sizes[name] for name in ("batch", "oc", "oh", "ow", "ic", "kh", "kw")]

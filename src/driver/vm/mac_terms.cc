@@ -19,7 +19,7 @@ using runtime::vm::MacTerm;
 constexpr int64_t kProbe = 1024;  ///< a size that windows of convolutions fit into
 constexpr int kMostDegrees = 3;
 
-/// The multiply-adds of one call as a function of the sizes that are open. Operators count those of known sizes; the
+/// The multiply-adds of one call as a function of the dynamic dimensions. Operators count those of known sizes; the
 /// counts are products of sizes, so those at a few sizes tell which.
 class CallMacs {
  public:

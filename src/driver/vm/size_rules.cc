@@ -147,7 +147,7 @@ class RuleCollector {
     return TensorType(shape, tensor->dtype);
   }
 
-  /// `type` with what inference knew for what it leaves open, else with variables of which nothing is known.
+  /// `type` with what inference knew for what it leaves unknown, else with variables of which nothing is known.
   Type Closed(const Type& type, const Type& checked) {
     if (const auto* tuple = checked.as<TupleTypeNode>()) {
       const auto* own = type.defined() ? type.as<TupleTypeNode>() : nullptr;
@@ -183,7 +183,7 @@ class RuleCollector {
   std::vector<Array<PrimExpr>> rules_;
 };
 
-bool IsOpen(const Type& type) {
+bool IsDynamic(const Type& type) {
   const auto* tensor = type.as<TensorTypeNode>();
   if (tensor == nullptr) return false;
   for (const PrimExpr& dim : tensor->shape) {
@@ -198,11 +198,11 @@ IRModule StateSizeRules(const IRModule& module) {
   auto base = module->Lookup("main");
   const auto* given = base.as<relay::FunctionNode>();
   if (given == nullptr) return module;
-  bool open = false;
+  bool dynamic = false;
   for (const relay::Var& param : given->params) {
-    open = open || (param->type_annotation.defined() && IsOpen(param->type_annotation));
+    dynamic = dynamic || (param->type_annotation.defined() && IsDynamic(param->type_annotation));
   }
-  if (!open) return module;
+  if (!dynamic) return module;
   // No pass: instruments see those that the build states.
   const IRModule typed = relay::InferTypes(module);
   auto main = Downcast<relay::Function>(typed->Lookup("main"));

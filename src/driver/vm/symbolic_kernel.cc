@@ -132,7 +132,7 @@ bool BroadcastsByPosition(const Op& op) {
   return op->num_inputs == 1 || (op->attrs_type == nullptr && op->name != "qnn.contrib_lookup");
 }
 
-/// Dimensions of a broadcasting operator that its rule leaves open.
+/// Dimensions of a broadcasting operator that its rule leaves unknown.
 Type BroadcastAny(const Type& type, const Array<Type>& args) {
   const auto* result = type.as<TensorTypeNode>();
   std::vector<TensorType> tensors;

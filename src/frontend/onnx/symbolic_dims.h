@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes that a model computes from dimensions of its inputs, as expressions of their symbols: what types would leave
-// open ("?"), so that layouts, fusion and kernels see which dimensions are the same.
+// unknown ("?"), so that layouts, fusion and kernels see which dimensions are the same.
 #pragma once
 
 #include <optional>

@@ -243,9 +243,10 @@ class Partitioner : public StmtExprMutator {
     std::unordered_set<const Object*> removed, kept;
     // Around parallel loops, what serial loops inside can be cut at by dynamic sizes is left to them: each form of such
     // a loop has all that is inside, for ends that only the run knows.
-    const bool around_parallel = Holds(op->body, ForKind::kParallel), open = AsConstInt(op->extent) == nullptr;
+    const bool around_parallel = Holds(op->body, ForKind::kParallel),
+               dynamic_extent = AsConstInt(op->extent) == nullptr;
     for (const auto& condition : collector.conditions) {
-      const bool left = around_parallel && condition.in_serial_loop && (open || UsesSizes(condition));
+      const bool left = around_parallel && condition.in_serial_loop && (dynamic_extent || UsesSizes(condition));
       (!left && Narrow(op, condition, &low, &high) ? removed : kept).insert(condition.comparison.get());
     }
     // One that stands in several places goes only where it holds in all of them.

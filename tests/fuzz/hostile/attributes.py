@@ -59,7 +59,7 @@ def recurrent_cases():
     sizes = {"LSTM": 4, "GRU": 3, "RNN": 1}
     for op, gates in sizes.items():
         x, w, r, b = f32(3, 2, 5), f32(1, gates * 4, 5), f32(1, gates * 4, 4), f32(1, gates * 8)
-        open_sizes = {"x": ["t", "n", 5], "h": [1, "n", 4], "c": [1, "n", 4], "lens": ["n"]}
+        dynamic_shapes = {"x": ["t", "n", 5], "h": [1, "n", 4], "c": [1, "n", 4], "lens": ["n"]}
         feeds = {"x": x, "w": w, "r": r, "b": b, "lens": None, "h": f32(1, 2, 4), "c": f32(1, 2, 4)}
         if op != "LSTM":
             del feeds["c"]
@@ -79,12 +79,12 @@ def recurrent_cases():
             given = {**feeds, **change}
             want = "ok" if name == "good" else "error"
             yield one(f"attr_{op.lower()}_{name}", op, given, want, hidden_size=4)
-            yield one(f"attr_{op.lower()}_{name}_dynamic", op, given, want, hidden_size=4, dynamic={} if "rank" in name else open_sizes,
+            yield one(f"attr_{op.lower()}_{name}_dynamic", op, given, want, hidden_size=4, dynamic={} if "rank" in name else dynamic_shapes,
                       constants=("w", "r"))
         for name, lens in {"beyond": [4, 3], "negative": [-1, 3], "huge": [1 << 30, 3]}.items():
             given = {**feeds, "lens": np.array(lens, "int32")}
             yield one(f"attr_{op.lower()}_lens_{name}", op, given, "error", hidden_size=4)
-            yield one(f"attr_{op.lower()}_lens_{name}_dynamic", op, given, "error", hidden_size=4, dynamic=open_sizes,
+            yield one(f"attr_{op.lower()}_lens_{name}_dynamic", op, given, "error", hidden_size=4, dynamic=dynamic_shapes,
                       constants=("w", "r"))
         yield one(f"attr_{op.lower()}_lens_0", op, {**feeds, "lens": np.array([0, 3], "int32")}, "either", expected=[],
                   hidden_size=4)

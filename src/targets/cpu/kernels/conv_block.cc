@@ -23,14 +23,14 @@ class ConvBlockPlanNode : public PlanNode {
 };
 
 /// Channels of the result as the model has them, or up to a block more.
-bool IsOpen(const ConvProblemNode& p) { return p.not_blocked.empty() && p.groups == 1 && p.is_static(); }
+bool IsUnassigned(const ConvProblemNode& p) { return p.not_blocked.empty() && p.groups == 1 && p.is_static(); }
 
 std::vector<Plan> Space(const Problem& problem, const Machine&) {
   const auto& p = *problem.as<ConvProblemNode>();
   std::vector<Plan> plans;
   for (const int64_t block : kBlocks) {
     const bool half_empty = 2 * p.oc <= block;
-    if (!IsOpen(p) || block == p.oc_block || half_empty) continue;
+    if (!IsUnassigned(p) || block == p.oc_block || half_empty) continue;
     plans.push_back(Make<Plan, ConvBlockPlanNode>([&](auto& plan) { plan.block = block; }));
   }
   return plans;
@@ -48,7 +48,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) 
 }
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& plan) {
-  if (!IsOpen(*problem.as<ConvProblemNode>())) return "its layout isn't open";
+  if (!IsUnassigned(*problem.as<ConvProblemNode>())) return "its layout is already assigned";
   const int64_t block = plan.as<ConvBlockPlanNode>()->block;
   return std::count(std::begin(kBlocks), std::end(kBlocks), block) == 1 ? "" : "blocks are of 8 or 16 channels";
 }

@@ -86,8 +86,8 @@ std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   Machine machine = target;
   if (WidensInRegisters(p, machine)) machine.vector_registers -= kWidened;
   const int64_t first_rows = RowsAtOnce(p.oh);
-  const RegisterTile tile_of_rows =
-      p.ow < 0 ? ChooseOpenTile(OfUsualSize(p).ow, p.oc_block, 1, machine) : ChooseTile(p.ow, p.oc_block, 1, machine);
+  const RegisterTile tile_of_rows = p.ow < 0 ? ChooseDynamicTile(OfUsualSize(p).ow, p.oc_block, 1, machine)
+                                             : ChooseTile(p.ow, p.oc_block, 1, machine);
   const int64_t first_tile = tile_of_rows.width;
   std::vector<Plan> plans;
   auto add = [&](int64_t rows, int64_t tile) {
@@ -117,7 +117,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto rows = static_cast<double>(p.oh), taps = static_cast<double>(p.kh * p.kw);
   const double registers =
       std::ceil(static_cast<double>(p.oc_block) / std::max(1, machine.vector_lanes(32))) * static_cast<double>(p.ow);
-  double row = taps * (given.ow < 0 ? OpenRowCycles : TileCycles)({plan.tile_ow, 1}, p.ow, p.oc_block, machine) +
+  double row = taps * (given.ow < 0 ? DynamicRowCycles : TileCycles)({plan.tile_ow, 1}, p.ow, p.oc_block, machine) +
                fitted.depthwise_store * registers +
                fitted.depthwise_tile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
   if (p.dtype.bits() == 8) row *= fitted.depthwise_widen;

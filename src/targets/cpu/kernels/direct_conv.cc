@@ -227,15 +227,16 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto& p = *problem.as<ConvProblemNode>();
   DirectConvPlanNode plan = *chosen.as<DirectConvPlanNode>();
   ConvSizes s = SizesOf(p, plan.skip_padding);
-  const bool open = s.oh < 0 || s.ow < 0;
-  if (open) {
+  const bool dynamic = s.oh < 0 || s.ow < 0;
+  if (dynamic) {
     const bool fused_spatial = s.fused_spatial;
     s = SizesOf(OfUsualSize(p), plan.skip_padding);
     s.fused_spatial = fused_spatial;
     plan.oh_block = s.oh;
   }
   const int64_t width = s.RowWidth(plan.oh_block);
-  double tile_cycles = (open ? OpenRowCycles : TileCycles)({plan.tile_ow, plan.tile_oc}, width, s.oc_block, machine);
+  double tile_cycles =
+      (dynamic ? DynamicRowCycles : TileCycles)({plan.tile_ow, plan.tile_oc}, width, s.oc_block, machine);
   if (s.selects) {
     const auto tiles = static_cast<double>((width + plan.tile_ow - 1) / plan.tile_ow);
     tile_cycles += tiles * Fitted().tile_select / static_cast<double>(plan.tile_oc);
@@ -248,7 +249,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   return static_cast<double>(s.batch) * image;
 }
 
-/// Adds plans that skip padding, or don't, of sizes `s`; `usual` ones where those are open.
+/// Adds plans that skip padding, or don't, of sizes `s`; `usual` ones where those are dynamic.
 void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, const Machine& machine,
               std::vector<Plan>* plans) {
   constexpr int64_t kMaxStrips = 64;
@@ -262,14 +263,14 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
       plan.skip_padding = skip_padding;
     }));
   };
-  const bool open = s.oh < 0 || s.ow < 0;
+  const bool dynamic = s.oh < 0 || s.ow < 0;
   auto strips_of = [&](int64_t rows) {
-    const int64_t width = open && s.fused_spatial ? usual.oh * usual.ow : usual.ow;
-    const RegisterTile tile = open ? ChooseOpenTile(width, s.oc_block, s.oc_blocks_per_group, machine)
-                                   : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
+    const int64_t width = dynamic && s.fused_spatial ? usual.oh * usual.ow : usual.ow;
+    const RegisterTile tile = dynamic ? ChooseDynamicTile(width, s.oc_block, s.oc_blocks_per_group, machine)
+                                      : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
     add(rows, tile, 1, chunk);
-    if (open) return;
+    if (dynamic) return;
     // Groups that leave every thread several.
     const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = (s.oh + rows - 1) / rows;
     const int64_t most = s.oc_blocks / tile.blocks * strips / (2 * std::max(1, machine.num_cores));
@@ -277,7 +278,7 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
       if (passes % group == 0) add(rows, tile, group, chunk);
     }
   };
-  if (open) {
+  if (dynamic) {
     strips_of(s.oh);
     return;
   }

@@ -248,11 +248,11 @@ class TileConvPlanNode : public PlanNode {
   }
 };
 
-/// Whether blocks are open: a graph is being laid out.
-bool IsOpen(const ConvProblemNode& p) { return p.ic_block == 0; }
+/// Whether the channel blocks are still to be chosen: the graph is being laid out.
+bool IsUnassigned(const ConvProblemNode& p) { return p.ic_block == 0; }
 
 int64_t InBlock(const ConvProblemNode& p, const Machine& machine) {
-  if (!IsOpen(p)) return p.ic_block;
+  if (!IsUnassigned(p)) return p.ic_block;
   if (const std::optional<int64_t> few = FewChannels(p, PerWord(p.dtype))) return *few;
   return p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.ic, machine.vector_lanes(32)).block;
 }
@@ -264,7 +264,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   const std::string& words = pairs ? p.not_pairs : p.not_blocked;
   if (!words.empty()) return words;
   if ((pairs ? machine.pair_tile_cycles : machine.byte_tile_cycles) == 0) return "no tile registers";
-  if (!pairs && (p.dtype != DataType::UInt(8) || (IsOpen(p) && p.weight_dtype != DataType::Int(8)))) {
+  if (!pairs && (p.dtype != DataType::UInt(8) || (IsUnassigned(p) && p.weight_dtype != DataType::Int(8)))) {
     return "operands aren't uint8 and int8";
   }
   if (p.groups != 1) return StrCat(p.groups, " groups");
@@ -277,7 +277,8 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
   const auto& p = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<TileConvPlanNode>();
   const bool few = FewChannels(p, PerWord(p.dtype)) == plan.ic_block;
-  const bool is_block = IsOpen(p) ? plan.ic_block == 8 || plan.ic_block == 16 || few : plan.ic_block == p.ic_block;
+  const bool is_block =
+      IsUnassigned(p) ? plan.ic_block == 8 || plan.ic_block == 16 || few : plan.ic_block == p.ic_block;
   if (!is_block) return StrCat("blocks of ", plan.ic_block, " channels");
   const Form form(p, plan.ic_block);
   return plan.nc >= 1 && form.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", form.panels);

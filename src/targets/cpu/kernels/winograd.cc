@@ -261,12 +261,12 @@ struct TileSizes {
 
 /// The register tile for rows of any number of tiles.
 RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
-  return ChooseOpenTile(s.columns, s.oc_block, s.oc_blocks, machine);
+  return ChooseDynamicTile(s.columns, s.oc_block, s.oc_blocks, machine);
 }
 
 /// Cycles of a step of the products of an image's tiles.
 double DynamicProducts(const TileSizes& s, const Machine& machine) {
-  return OpenRowCycles(DynamicTile(s, machine), s.columns, s.oc_block, machine) * static_cast<double>(s.rows);
+  return DynamicRowCycles(DynamicTile(s, machine), s.columns, s.oc_block, machine) * static_cast<double>(s.rows);
 }
 
 /// Cycles on one thread: of the products, and of what passes from beyond the L2 cache.

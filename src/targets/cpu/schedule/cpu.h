@@ -67,10 +67,10 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const s
 double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine);
 /// Cycles of a step of a row of `width` results whose end the run decides: whole tiles, then one of the forms that
 /// lowering makes of narrower ones.
-double OpenRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine);
+double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine);
 /// The fastest tile where the run decides how wide rows are: for rows of the width `usual` and for endless ones, which
 /// count alike. Narrow tiles have several blocks of channels, as their sums have to hide the latency of multiply-adds.
-RegisterTile ChooseOpenTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine);
+RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine);
 /// Whether sums and operands of a tile have registers.
 bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine);
 /// Steps of a sum that the loop of such a tile has written out, by ComputeTile.

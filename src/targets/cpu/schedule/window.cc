@@ -98,7 +98,7 @@ double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, con
   return cycles / static_cast<double>(tile.blocks);
 }
 
-double OpenRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine) {
+double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine) {
   const int64_t rest = width % tile.width, whole = width - rest;
   double row = whole == 0 ? 0 : TileCycles(tile, whole, channels, machine);
   if (rest != 0) {
@@ -108,7 +108,7 @@ double OpenRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, 
   return row;
 }
 
-RegisterTile ChooseOpenTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine) {
+RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine) {
   RegisterTile best{1, 1};
   best.cycles = HUGE_VAL;
   for (int64_t b = 1; b <= std::min(kMaxBlocks, blocks); ++b) {
@@ -116,7 +116,7 @@ RegisterTile ChooseOpenTile(int64_t usual, int64_t channels, int64_t blocks, con
     for (int64_t t = 1; t <= kMaxTileWidth; ++t) {
       RegisterTile tile{t, b};
       if (!FitsRegisters(tile, channels, machine)) break;
-      tile.cycles = OpenRowCycles(tile, usual, channels, machine) / static_cast<double>(usual) +
+      tile.cycles = DynamicRowCycles(tile, usual, channels, machine) / static_cast<double>(usual) +
                     TileCycles(tile, kSymbolicWidth, channels, machine) / static_cast<double>(kSymbolicWidth);
       if (tile.cycles < best.cycles) best = tile;
     }
