@@ -263,6 +263,21 @@ def test_phones_need_no_sideways_scrolling(page, tmp_path):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")
+@pytest.mark.parametrize("window, branches", [("360,780", 5), ("412,900", 6), ("1280,900", 6)])
+def test_the_whole_width_of_a_graph_is_shown(tmp_path, window, branches):
+    nodes = [{"id": str(i), "title": f"inception_3a/branch{i}", "subtitle": "0.251 ms, 0.5 %, conv2d"} for i in range(branches)]
+    edges = [["in", node["id"]] for node in nodes]
+    report.write(tmp_path / "p.html", "wide", [report.graph("Graph", [{"id": "in", "title": "x"}, *nodes], edges)])
+    script = """addEventListener('load', () => setTimeout(() => {
+      const canvas = document.querySelector('.graph svg').getBoundingClientRect();
+      const boxes = [...document.querySelectorAll('.graph g.node rect')].map((node) => node.getBoundingClientRect());
+      document.body.dataset.inside = boxes.filter((b) => b.left >= canvas.left && b.right <= canvas.right).length;
+    }, 2000));"""
+    text = drawn(with_script(tmp_path / "p.html", tmp_path / "probe.html", script), f"--window-size={window}")
+    assert f'data-inside="{branches + 1}"' in text, re.search(r'data-inside="\d+"', text)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium")
 def test_the_graph_works_by_keyboard(page, tmp_path):
     script = """addEventListener('load', () => setTimeout(() => {
       const nodes = () => [...document.querySelectorAll('.graph g.node')];

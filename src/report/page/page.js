@@ -130,10 +130,11 @@
       view.y = (height - size.height * view.scale) / 2;
       place();
     };
-    /** The top of the graph, as large as can be read. */
+    /** The top of the graph, as large as can be read; on phones its whole width, which fingers enlarge. */
     const top = () => {
       const {width} = box();
-      view.scale = Math.max(0.7, Math.min(1, width / (size.width + 40)));
+      const least = width < 700 ? 0.25 : 0.7;
+      view.scale = Math.max(least, Math.min(1, width / (size.width + 40)));
       const first = section.nodes.length > 0 ? section.nodes[0].at.x : size.width / 2;
       view.x = size.width * view.scale <= width ? (width - size.width * view.scale) / 2 : width / 2 - first * view.scale;
       view.y = 16;
