@@ -108,8 +108,7 @@ Difference Compare(const NDArray& actual, const NDArray& expected, const Toleran
     }
   }
   for (double value : e) signal += std::isfinite(value) ? value * value : 0;
-  constexpr double kNoNoise = 999;
-  result.snr = noise == 0 ? kNoNoise : 10 * std::log10(signal / noise);
+  result.snr = noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
   if (tolerance.snr) {
     result.agrees = result.snr >= *tolerance.snr;
     if (!result.agrees) {

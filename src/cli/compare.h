@@ -18,7 +18,7 @@ struct Tolerance {
 struct Difference {
   bool agrees = false;
   double largest = 0;       ///< absolute difference
-  double snr = 0;           ///< 10 log10 (sum of squares / sum of squared differences), in dB; 999 without difference
+  double snr = 0;           ///< 10 log10 (sum of squares / sum of squared differences), in dB; infinite if identical
   std::string explanation;  ///< why it doesn't agree; "" when it does
 };
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -21,6 +22,9 @@
 
 namespace treadle::cli {
 namespace {
+
+/// A signal-to-noise ratio; infinite where there is no difference.
+std::string Decibels(double snr) { return std::isinf(snr) && snr > 0 ? "identical" : StrCat(snr, " dB"); }
 
 struct VerifyVerb {
   CompileFlags flags;
@@ -83,7 +87,7 @@ struct VerifyVerb {
       report["outputs"].push_back({{"name", name},
                                    {"agrees", difference.agrees},
                                    {"largest_difference", difference.largest},
-                                   {"snr_db", difference.snr},
+                                   {"snr_db", std::isinf(difference.snr) ? Json() : Json(difference.snr)},
                                    {"explanation", difference.explanation}});
       if (json) continue;
       std::cout << name << ": "
@@ -129,13 +133,13 @@ struct VerifyVerb {
   }
 
   std::string SnrText(const Difference& difference) const {
-    return tolerance.snr ? StrCat(", ", difference.snr, " dB") : "";
+    return tolerance.snr ? ", " + Decibels(difference.snr) : "";
   }
 
   /// Where a precision was asked for: what each value lost up to there.
   void PrintLayers(const std::vector<LayerComparison>& all) const {
     if (!tolerance.snr || json) return;
-    for (const auto& [name, difference] : all) std::cout << name << ": " << difference.snr << " dB\n";
+    for (const auto& [name, difference] : all) std::cout << name << ": " << Decibels(difference.snr) << "\n";
   }
 
   /// Compares the outputs, and the result of every operator. What is out of tolerance is computed again by itself, from

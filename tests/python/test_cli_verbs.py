@@ -363,6 +363,16 @@ def test_rounding_that_adds_up_is_no_alarm(tmp_path):
     assert "each operator agrees by itself" in result.stdout or "all 4 intermediate values agree" in result.stdout
 
 
+def test_equal_outputs_have_no_signal_to_noise_ratio(tmp_path):
+    model = products(tmp_path / "m.onnx", lambda weights: [helper.make_node("Relu", ["a"], ["y"], "relu")])
+    np.save(tmp_path / "x.npy", np.zeros((8, 64), "float32"))
+    flags = ("-i", tmp_path / "x.npy", "--snr", "30")
+    result = verify(model, *flags)
+    assert result.returncode == 0 and result.stdout == "y: agrees (largest difference 0, identical)\n", result.stdout
+    assert json.loads(verify(model, *flags, "--json").stdout)["outputs"][0]["snr_db"] is None
+    assert "\na: identical\n" in "\n" + verify(model, *flags, "--layers").stdout
+
+
 def test_the_operator_that_differs_becomes_a_model_of_its_own(tmp_path):
     model = products(tmp_path / "m.onnx", lambda weights: [helper.make_node("Relu", ["a"], ["y"], "relu")])
     result = verify(model, "--precision", "bf16", "--snr", "90", "--reduce", tmp_path / "case")
