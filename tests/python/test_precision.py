@@ -111,7 +111,8 @@ def test_named_layers_keep_float32():
     ("prodct", "relay.precision.keep: no layer is named 'prodct'; did you mean 'product'?\n"
                "help: names are those of the model's products and convolutions, one per line; treadle profile lists them"),
     ("product\nsomething else", "relay.precision.keep: no layer is named 'something else'\nhelp: names are those"),
-    ("product,product", "relay.precision.keep: no layer is named 'product,product'")])
+    ("product,product", "relay.precision.keep: no layer is named 'product,product'"),
+    ("Relu#1", "relay.precision.keep: 'Relu#1' is neither a product nor a convolution: it is computed in the model's own type")])
 def test_names_of_layers_that_do_not_exist_are_refused(names, message):
     model, *_ = product((4, 32), (32, 16))
     with pytest.raises(treadle.Error, match=re.escape(message)):

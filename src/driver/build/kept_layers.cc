@@ -28,13 +28,16 @@ Names NamesOf(const IRModule& module) {
       const auto* call = expr.as<relay::CallNode>();
       if (call == nullptr || !call->span.defined()) return;
       const auto* op = call->op.as<OpNode>();
-      const bool layer =
-          op != nullptr && ops::MixedPrecisionRuleOf(GetRef<Op>(op)) == relay::MixedPrecisionKind::kAlways;
+      const bool layer = op != nullptr && (op->name == "nn.attention" || ops::MixedPrecisionRuleOf(GetRef<Op>(op)) ==
+                                                                             relay::MixedPrecisionKind::kAlways);
       (layer ? names.layers : names.others).push_back(call->span.str());
     });
   }
   return names;
 }
+
+constexpr const char* kHelp =
+    "\nhelp: names are those of the model's products and convolutions, one per line; treadle profile lists them";
 
 bool Has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -48,10 +51,14 @@ void CheckKeptLayers(const IRModule& module, const transform::PassContext& conte
   const Names names = NamesOf(module);
   std::istringstream lines(kept);
   for (std::string name; std::getline(lines, name);) {
-    if (name.empty() || Has(names.layers, name) || Has(names.others, name)) continue;
-    throw Error(StrCat(relay::kKeepPrecision, ": no layer is named '", name, "'", DidYouMean(name, names.layers),
-                       "\nhelp: names are those of the model's products and convolutions, one per line; "
-                       "treadle profile lists them"));
+    if (name.empty() || Has(names.layers, name)) continue;
+    if (Has(names.others, name)) {
+      throw Error(StrCat(relay::kKeepPrecision, ": '", name,
+                         "' is neither a product nor a convolution: it is computed in the model's own type anyway",
+                         kHelp));
+    }
+    throw Error(
+        StrCat(relay::kKeepPrecision, ": no layer is named '", name, "'", DidYouMean(name, names.layers), kHelp));
   }
 }
 
