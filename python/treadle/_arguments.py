@@ -32,15 +32,19 @@ def suggest(name: object, known: Any) -> str:
     return f"; did you mean '{found[0]}'?" if found else ""
 
 
-# What people look for among the arguments of treadle.compile and others, and where it is.
-_ELSEWHERE = {
+# What people look for among the arguments of treadle.compile and treadle.quantize, and where it is.
+_ELSEWHERE: dict[str, dict[str, str]] = {"compile": {
     "device": "target='llvm -mcpu=native' says what code is for", "output": "Model.save writes what was compiled",
     "output_path": "Model.save writes what was compiled", "records": "pass_config={'schedule.records': path} takes records",
     "cache_dir": "the environment variable TREADLE_CACHE_DIR says where kernels are kept",
     "input_shapes": "shapes={'x': (1, 3, 224, 224)} gives them", "num_threads": "it is called threads",
     "providers": "code runs on the CPU; treadle.InferenceSession takes providers", "dtype": "precision='bf16' says it",
     "batch_size": "dims={'batch': 1} gives sizes by name",
-}
+}, "quantize": {
+    "weight_only": "mode='weight_only', bits=4 quantises weights only", "dynamic": "mode='dynamic' says it",
+    "static": "mode='static' says it", "report": "the result's text() and json() are the report",
+    "asymmetric_weights": "symmetric_weights=False says it",
+}}
 
 
 def refuses_unknown(function: _F) -> _F:
@@ -51,7 +55,7 @@ def refuses_unknown(function: _F) -> _F:
     def checked(*args, **keywords):
         for name in keywords:
             if name not in known:
-                elsewhere = _ELSEWHERE.get(name) if function.__name__ == "compile" else None
+                elsewhere = _ELSEWHERE.get(function.__name__, {}).get(name)
                 listed = f"; it has: {', '.join(k for k in known if k != 'self')}"
                 raise TypeError(f"{function.__name__}() has no argument '{name}'"
                                 + (f"; {elsewhere}" if elsewhere else suggest(name, known) or listed))

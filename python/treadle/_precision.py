@@ -6,9 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from . import _arguments
-from .error import DTypeError
+from ._ffi import Api
+from .error import DTypeError, Error
 
+MAX_ERROR = 0.01
 _GROUPS = 8
+_api = Api("driver")
 
 
 @dataclasses.dataclass
@@ -96,3 +99,31 @@ def choose(compile_keeping, samples, max_error):
             return Choice(keep, error, rows)
         chosen.pop()
     return Choice(layers, 0.0, rows)
+
+
+def check_unused(samples, max_error):
+    """Refuses what only "auto" uses."""
+    if samples is not None:
+        raise Error('samples are what precision="auto" measures errors on; without it they have no effect')
+    if max_error != MAX_ERROR:
+        raise Error('max_error is the limit of precision="auto"; without it it has no effect')
+
+
+def _narrowed_layers(model):
+    """Names of the layers of a compiled model that --precision narrowed."""
+    attributes = _api.CompiledModel_Optimized(model._compiled)["main"].attrs
+    return [str(name) for name in attributes["narrowed_layers"]] if "narrowed_layers" in attributes else []
+
+
+def compile_auto(build, pass_config, max_error, samples):
+    """The model with the layers in bfloat16 that stay within an error; what was measured is its attribute `precision`."""
+    def keeping(keep):
+        if keep is None:
+            return build(pass_config), []
+        model = build({**pass_config, "relay.precision": "mixed", "relay.precision.keep": "".join(f"{k}\n" for k in keep)})
+        return model, _narrowed_layers(model)
+
+    choice = choose(keeping, samples, max_error)
+    model, _ = keeping(choice.keep)
+    model.precision = choice
+    return model

@@ -508,8 +508,9 @@ class Model:
         {'y': array([0., 2.], dtype=float32)}
         """
         name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
-        if name.endswith((".onnx", ".relay", ".npz", ".npy", ".html", ".json")):
-            raise Error(f"can't write '{name}': a library isn't called {pathlib.Path(name).suffix}; such as model.so")
+        suffix = pathlib.Path(name).suffix
+        if not name.endswith(os.sep) and suffix not in ("", ".so", ".tar") and ".so." not in pathlib.Path(name).name:
+            raise Error(f"can't write '{name}': a library isn't called {suffix}; such as model.so")
         self.export_library(path)
 
     @property
@@ -590,26 +591,6 @@ _PRECISIONS = ("f32", "bf16", "f16", "mixed", "auto")
 _ACCURACIES = ("strict", "default", "fast")
 
 
-def _narrowed_layers(model):
-    """Names of the layers of a compiled model that --precision narrowed."""
-    attributes = _api.CompiledModel_Optimized(model._compiled)["main"].attrs
-    return [str(name) for name in attributes["narrowed_layers"]] if "narrowed_layers" in attributes else []
-
-
-def _compile_auto(build, pass_config, max_error, samples):
-    """The model with the layers in bfloat16 that stay within an error; what was measured is its attribute `precision`."""
-    def keeping(keep):
-        if keep is None:
-            return build(pass_config), []
-        model = build({**pass_config, "relay.precision": "mixed", "relay.precision.keep": "".join(f"{k}\n" for k in keep)})
-        return model, _narrowed_layers(model)
-
-    choice = _precision.choose(keeping, samples, max_error)
-    model, _ = keeping(choice.keep)
-    model.precision = choice
-    return model
-
-
 @_arguments.refuses_unknown
 def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | SupportsSerialize",  # noqa: A001
             shapes: Mapping[str, Iterable[int]] | None = None, dims: Mapping[str, int | str] | None = None,
@@ -617,7 +598,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             disabled_pass: Iterable[str] = (), required_pass: Iterable[str] = (),
             pass_config: Mapping[str, Any] | None = None, constants: Mapping[str, Any] | None = None,
             external: str | Iterable[str] = (), plugins: "Iterable[str | os.PathLike[str]]" = (),
-            max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01, accuracy: str = "default",
+            max_model_memory: int = 0, precision: str = "f32", max_error: float = _precision.MAX_ERROR, accuracy: str = "default",
             samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0, quick: bool = False,
             progress: bool | Callable[[_progress.Progress], object] | None = None,
             max_seconds: float | None = None, max_memory: int = 0,
@@ -669,6 +650,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     if precision not in _PRECISIONS:
         meant = "; treadle.quantize makes models 8-bit" if "int" in str(precision) else _arguments.suggest(precision, _PRECISIONS)
         raise Error(f"precision is {precision!r}; expected one of {', '.join(_PRECISIONS)}{meant}")
+    if precision != "auto":
+        _precision.check_unused(samples, max_error)
     if accuracy not in _ACCURACIES:
         raise Error(f"accuracy is {accuracy!r}; expected one of {', '.join(_ACCURACIES)}")
     config = _arguments.mapping("pass_config", pass_config, "{'relay.FuseOps.max_depth': 10}")
@@ -723,7 +706,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
                     lambda callback: _compile_serialised(data, directory, progress=callback, **settings), built._adopt)
             return built
 
-        return _compile_auto(build, config, max_error, samples) if precision == "auto" else build(config)
+        return _precision.compile_auto(build, config, max_error, samples) if precision == "auto" else build(config)
 
 
 def _source(path, data, directory, options):

@@ -23,6 +23,21 @@ uintmax_t SizeOf(const std::string& path) {
   return bytes;
 }
 
+/// Libraries are called .so, .so.1 or nothing, archives of objects .tar.
+void CheckExtension(const std::string& output) {
+  if (IsSource(output)) {
+    throw Error(
+        StrCat("can't write '", output, "': a library isn't called .onnx or .relay", "\nhelp: such as -o model.so"));
+  }
+  const std::filesystem::path name = std::filesystem::path(output).filename();
+  const std::string extension = name.extension();
+  if (extension.empty() || extension == ".so" || extension == ".tar") return;
+  if (name.string().find(".so.") != std::string::npos) return;
+  throw Error(StrCat("can't write '", output, "': unknown extension '", extension,
+                     "'\nhelp: .so is a shared library, .tar an archive of objects, DIR/ a folder of C sources "
+                     "(target c)"));
+}
+
 struct CompileVerb {
   CompileFlags flags;
   bool json = false;
@@ -47,10 +62,7 @@ struct CompileVerb {
     } else {
       runtime::CheckOutputPath(request.output, kind, {request.model});
     }
-    if (IsSource(request.output)) {
-      throw Error(StrCat("can't write '", request.output, "': a library isn't called .onnx or .relay",
-                         "\nhelp: such as -o model.so"));
-    }
+    if (!folder) CheckExtension(request.output);
     const auto start = std::chrono::steady_clock::now();
     const std::string report = CompileWatched(request);
     std::cerr << report;
@@ -92,7 +104,8 @@ void AddCompile(CLI::App* app, Action* action) {
   Verb sub(app, "compile", "compile an ONNX model, or Relay text, to a shared library", action,
            [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
-  sub.Add("-o,--output", &verb->flags.request.output, "the library to write; with target c also DIR/, for C sources")
+  sub.Add("-o,--output", &verb->flags.request.output,
+          "file to write: a library (.so), objects (.tar), or with target c C sources (DIR/)")
       .Required();
   verb->flags.AddTo(&sub);
   sub.Add("--dump", &verb->flags.dump,

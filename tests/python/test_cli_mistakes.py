@@ -249,6 +249,8 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
      "can't write 'm.so': there is a file that isn't text; remove it first, or choose another name"),
     (of_compile("--records", "notes.txt"), 4, "notes.txt isn't a file of records: line 1: its checksum is missing or wrong"),
     (("compile", "m.onnx", "-o", "new.onnx"), 2, "can't write 'new.onnx': a library isn't called .onnx or .relay"),
+    (("compile", "m.onnx", "-o", "a.dll"), 2, "can't write 'a.dll': unknown extension '.dll'"),
+    (("compile", "m.onnx", "-o", "model.v2"), 2, "can't write 'model.v2': unknown extension '.v2'"),
     (("compile", "", "-o", "a.so"), 2, "the model's path is empty"),
     (("compile", "m.onnx", "-o", ""), 2, "can't write '': the path is empty"),
     (("compile", "m.onnx", "-o", "/dev/null"), 2, "can't write '/dev/null': it is a device, pipe or socket, not a regular file"),
@@ -438,6 +440,8 @@ def test_another_shape_than_the_models_is_named(folder):
     (of_compile("--dim", "batch=2"), "help: shapes by input (--input-shapes, `shapes` in Python) say other sizes"),
     (("compile", "-", "-o", "a.so"), "help: models are read from files, not from standard input"),
     (("compile", "m.onnx", "-o", "-"), "help: ./- is a file of that name"),
+    (("compile", "m.onnx", "-o", "a.dll"), "help: .so is a shared library, .tar an archive of objects, DIR/ a folder of C "
+                                           "sources (target c)"),
     (("run", "https://a.b/m.onnx"), "help: that is an address; models are read from files: download it first"),
     (("run", "~/m.so"), "help: shells don't replace a ~ in quotes; $HOME they do"),
     (("run", "m.so", "-i", "x:i.npy"), "help: an input's name stands before a =: x=i.npy"),
