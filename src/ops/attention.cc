@@ -121,8 +121,9 @@ void CheckAttentionMask(const InferContext& context, const TensorTypeNode* query
   for (size_t i = 0; fits && i < mask->shape.size(); ++i) {
     size_t d = rank - mask->shape.size() + i;
     PrimExpr full = d + 1 == rank ? keys : query->shape[d];
-    bool one = DimValue(mask->shape[i]) == 1;
-    fits = one || SameDim(mask->shape[i], full) || context.Equal(mask->shape[i], full);
+    const bool known = AsConstInt(mask->shape[i]) != nullptr && AsConstInt(full) != nullptr;
+    fits = !known || DimValue(mask->shape[i]) == 1 || SameDim(mask->shape[i], full);
+    RequireBroadcast(context, mask->shape[i], full);
   }
   if (!fits) throw ShapeError(StrCat("a mask ", TypeText(mask), " doesn't broadcast to queries times keys"));
 }

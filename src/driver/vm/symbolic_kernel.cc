@@ -184,6 +184,12 @@ void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args, s
     const Array<PrimExpr>& own = tensors[k]->shape;
     for (size_t i = 0; i + how->matrix < own.size() && own.size() <= rank; ++i) {
       const PrimExpr& out = result->shape[i + rank - own.size()];
+      if (op->name == "nn.batch_matmul") {  // kernels read a batch for each of the result's, or one where that is known
+        const bool one = tir::is_const_int(own[i], 1),
+                   known = AsConstInt(own[i]) != nullptr && AsConstInt(out) != nullptr;
+        if (!one && !known && !IsAnyDim(out)) equalities->push_back({own[i], out, kEqualDims});
+        continue;
+      }
       if (const auto size = ops::BroadcastSize(own[i], out)) equalities->push_back({*size, out, kEqualDims});
     }
   }
@@ -195,6 +201,16 @@ void RequireElements(const Op& op, const Type& type, const Array<Type>& args, st
   const auto *from = args[0].as<TensorTypeNode>(), *to = type.as<TensorTypeNode>();
   equalities->push_back({ops::DimProduct(from->shape, 0, from->shape.size()),
                          ops::DimProduct(to->shape, 0, to->shape.size()), "a reshape keeps the number of elements"});
+}
+
+/// What is expanded to a shape that only the run knows has dimensions of it, or 1.
+void RequireExpandable(const Op& op, const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
+  if (op->name != "dyn.broadcast_to") return;
+  const Array<PrimExpr>&own = args[0].as<TensorTypeNode>()->shape, &out = type.as<TensorTypeNode>()->shape;
+  for (size_t i = 1; i <= own.size(); ++i) {
+    const PrimExpr& to = out[out.size() - i];
+    if (const auto size = ops::BroadcastSize(own[own.size() - i], to)) equalities->push_back({*size, to, kEqualDims});
+  }
 }
 
 /// Batch dimensions of a product that nothing shows to be the same have to be when it runs: what may have to be
@@ -346,8 +362,9 @@ class KernelMaker {
     std::vector<SizeEquality> equalities;
     const Attrs attrs = OwnAttrs(call->attrs);
     Type type = InferSymbolic(op, types, attrs, call->span, &equalities);
-    if (TypeHasAny(type)) type = ShapeFromValues(call, op, types, type);
+    if (TypeHasAny(type)) type = ShapeFromValues(call, op, types, type, &equalities);
     RequireElements(op, type, types, &equalities);
+    RequireExpandable(op, type, types, &equalities);
     const Span& place = call->span.defined() ? call->span : func_->body->span;
     for (const SizeEquality& e : equalities) {
       result_.equalities.push_back({ToCaller(e.found), ToCaller(e.expected), e.rule, place});
@@ -390,7 +407,8 @@ class KernelMaker {
   PrimExpr ToCaller(const PrimExpr& dim) const { return SubstituteDims(dim, result_.variables, result_.values); }
 
   /// Runs the operator's shape function, in the caller's terms, on the elements of the call's arguments.
-  Type ShapeFromValues(const CallNode* call, const Op& op, const Array<Type>& types, const Type& type) {
+  Type ShapeFromValues(const CallNode* call, const Op& op, const Array<Type>& types, const Type& type,
+                       std::vector<SizeEquality>* equalities) {
     const auto* shape_function = op.GetAttr(ops::kShapeFunction);
     std::string place = call->span.defined() ? call->span.str() : op->name;
     if (shape_function == nullptr) {
@@ -419,18 +437,28 @@ class KernelMaker {
     };
     Array<Array<PrimExpr>> shapes = (*shape_function)(call->attrs, operands, element);
     size_t next = 0;
-    return WithShapes(type, shapes, &next);
+    return WithShapes(type, shapes, &next, equalities);
   }
 
-  Type WithShapes(const Type& type, const Array<Array<PrimExpr>>& shapes, size_t* next) {
+  Type WithShapes(const Type& type, const Array<Array<PrimExpr>>& shapes, size_t* next,
+                  std::vector<SizeEquality>* equalities) {
     if (const auto* tuple = type.as<TupleTypeNode>()) {
       Array<Type> fields;
-      for (const Type& field : tuple->fields) fields.push_back(WithShapes(field, shapes, next));
+      for (const Type& field : tuple->fields) fields.push_back(WithShapes(field, shapes, next, equalities));
       return TupleType(fields);
     }
     const Array<PrimExpr>& shape = shapes[(*next)++];
-    Array<PrimExpr> dims = shape.Map([&](const PrimExpr& dim) { return Canonical(analyzer_->Simplify(dim)); });
-    return TensorType(dims, type.as<TensorTypeNode>()->dtype);
+    const auto* ruled = type.as<TensorTypeNode>();
+    Array<PrimExpr> dims;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const PrimExpr dim = analyzer_->Simplify(shape[i]);
+      // What the type rule knows is better than an element that only the run reads; they are compared there.
+      const bool known =
+          i < ruled->shape.size() && AsConstInt(ruled->shape[i]) != nullptr && AsConstInt(dim) == nullptr;
+      if (known) equalities->push_back({dim, ruled->shape[i], kEqualDims});
+      dims.push_back(known ? ruled->shape[i] : Canonical(dim));
+    }
+    return TensorType(dims, ruled->dtype);
   }
 
   const relay::Function& func_;

@@ -108,12 +108,12 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
       hints.push_back(PrimExpr(int64_t{-1}));
       continue;
     }
-    bool of_b = x != nullptr && *x == 1;
-    expand_a = expand_a || (of_b && !(y != nullptr && *y == 1));
-    expand_b = expand_b || (!of_b && y != nullptr && *y == 1);
+    // A size that only the run knows beside one that is known, and isn't 1, is that one or 1.
+    const bool of_b = x == nullptr ? y != nullptr && *y != 1 : *x == 1;
+    expand_a = expand_a || (of_b && !(x != nullptr && y != nullptr && *y == 1));
+    expand_b = expand_b || (!of_b && (x == nullptr || y == nullptr || *y == 1) && !(x == nullptr && y == nullptr));
     sizes.push_back(n.Reshape(DimOf(n, of_b ? b : a, i), {1}));
-    const PrimExpr& known = of_b ? of_y : of_x;
-    hints.push_back(!of_b && x == nullptr && y != nullptr && *y != 1 ? PrimExpr(*y) : Hint(known));
+    hints.push_back(Hint(of_b ? of_y : of_x));
   }
   auto shape_with = [&](const Expr& rows, int row_axis, const Expr& columns, int column_axis) {
     Array<Expr> all = sizes;
