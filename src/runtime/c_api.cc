@@ -125,25 +125,36 @@ bool IsHandleCode(int code, HandleKind* kind) {
   return code == kTreadleNDArray || code == kTreadleObject || code == kTreadleModule || code == kTreadlePackedFunc;
 }
 
+/// A value that is passed or returned, called `what`.
+void CheckValue(const TreadleValue& value, int code, const std::string& what) {
+  constexpr int kUnused = 1;  // between int and float
+  if (code < kTreadleInt || code > kTreadleObjectRValue || code == kUnused) {
+    throw treadle::Error(treadle::StrCat(what, " has the unknown type code ", code));
+  }
+  const std::string name = treadle::StrCat(what, " (", rt::TypeCodeName(code), ")");
+  HandleKind kind;
+  if (IsHandleCode(code, &kind) && !rt::IsHandle(value.v_handle, kind)) RefuseHandle(name.c_str());
+  const bool points = code == kTreadleStr || code == kTreadleBytes || code == kTreadleObjectRValue;
+  if (points && value.v_handle == nullptr) throw treadle::Error(name + " is null");
+  if (code == kTreadleBytes) {
+    const auto* bytes = static_cast<const TreadleByteArray*>(value.v_handle);
+    if (bytes->data == nullptr && bytes->size != 0) throw treadle::Error(name + " has no data");
+  }
+  if (code == kTreadleObjectRValue) {
+    const void* object = *static_cast<void**>(value.v_handle);
+    if (object != nullptr && !rt::IsHandle(object, HandleKind::kObject)) RefuseHandle(name.c_str());
+  }
+  if (code == kTreadleDLTensor && value.v_handle != nullptr) {
+    rt::CheckTensor(*static_cast<const DLTensor*>(value.v_handle), "a tensor argument");
+  }
+}
+
 void CheckArgs(const TreadleValue* args, const int* type_codes, int num_args) {
   if (num_args < 0) throw treadle::Error(treadle::StrCat("num_args is ", num_args));
   if (num_args == 0) return;
   Require(args, "args");
   Require(type_codes, "type_codes");
-  for (int i = 0; i < num_args; ++i) {
-    HandleKind kind;
-    const int code = type_codes[i];
-    if (IsHandleCode(code, &kind) && !rt::IsHandle(args[i].v_handle, kind)) {
-      RefuseHandle(treadle::StrCat("argument ", i, " (", rt::TypeCodeName(code), ")").c_str());
-    }
-    const bool text = code == kTreadleStr || code == kTreadleBytes || code == kTreadleObjectRValue;
-    if (text && args[i].v_handle == nullptr) {
-      throw treadle::Error(treadle::StrCat("argument ", i, " (", rt::TypeCodeName(code), ") is null"));
-    }
-    if (code == kTreadleDLTensor && args[i].v_handle != nullptr) {
-      rt::CheckTensor(*static_cast<const DLTensor*>(args[i].v_handle), "a tensor argument");
-    }
-  }
+  for (int i = 0; i < num_args; ++i) CheckValue(args[i], type_codes[i], treadle::StrCat("argument ", i));
 }
 
 /// While a C function runs, what it was given counts as handed out.
@@ -371,11 +382,16 @@ int TreadleFuncCreate(TreadlePackedCFunc function, void* resource, void (*finali
       const Borrowed borrowed(args);
       TreadleValue value{};
       int code = kTreadleNull;
+      const uint64_t errors = rt::LastErrorCount();
       const int status = function(const_cast<TreadleValue*>(args.values), const_cast<int*>(args.type_codes),
                                   args.num_args, &value, &code, owned.get());
+      if (status != 0 && rt::LastErrorCount() == errors) {
+        throw treadle::RuntimeError(treadle::StrCat("the function returned ", status, " without setting an error"));
+      }
       if (status != 0) rt::ThrowLastError("");
+      CheckValue(value, code, "function's result");
       HandleKind kind;
-      if (IsHandleCode(code, &kind) && !rt::DropHandle(value.v_handle, kind)) RefuseHandle("function's result");
+      if (IsHandleCode(code, &kind)) rt::DropHandle(value.v_handle, kind);
       *ret = rt::RetValue::FromC(value, code);
     };
     *out = ToHandle<TreadleFuncHandle>(rt::PackedFunc(std::move(call)));
@@ -387,7 +403,8 @@ int TreadleFuncGetGlobal(const char* name, TreadleFuncHandle* out) {
 }
 int TreadleFuncRegisterGlobal(const char* name, TreadleFuncHandle func, int override_existing) {
   return Guard([&] {
-    rt::Registry::Register(Require(name, "name"), FromHandle<rt::PackedFunc>(func, "function"), override_existing != 0);
+    if (*Require(name, "name") == '\0') throw treadle::Error("the argument 'name' is empty");
+    rt::Registry::Register(name, FromHandle<rt::PackedFunc>(func, "function"), override_existing != 0);
   });
 }
 int TreadleFuncRemoveGlobal(const char* name, int* removed) {

@@ -12,9 +12,19 @@ using treadle::runtime::Device;
 using treadle::runtime::DeviceAPI;
 using treadle::runtime::SetLastErrorFromException;
 
+namespace {
+
+/// An argument, called `name`, of which none may be null.
+void Require(bool given, const char* name) {
+  if (!given) throw treadle::Error(treadle::StrCat("the argument '", name, "' is null"));
+}
+
+}  // namespace
+
 extern "C" {
 
 int TreadleBackendParallelLaunch(TreadleParallelLambda lambda, void* cdata, int num_task) {
+  if (lambda == nullptr) return treadle::runtime::SetLastError("the argument 'lambda' is null");
   return treadle::runtime::ParallelLaunch(lambda, cdata, num_task);
 }
 
@@ -52,7 +62,9 @@ void TreadleBackendSetLastError(const char* message) {
 int TreadleBackendGetFuncFromEnv(void* mod_node, const char* func_name, void** out) {
   try {
     const auto* module = static_cast<const treadle::runtime::ModuleNode*>(mod_node);
-    TREADLE_ICHECK(module != nullptr) << "module context of a compiled library isn't set";
+    if (module == nullptr) throw treadle::Error("the module context of a compiled library isn't set");
+    Require(func_name != nullptr, "func_name");
+    Require(out != nullptr, "out");
     *out = const_cast<treadle::runtime::PackedFuncNode*>(module->GetFuncFromEnv(func_name).get());
     return 0;
   } catch (...) {
@@ -63,6 +75,9 @@ int TreadleBackendGetFuncFromEnv(void* mod_node, const char* func_name, void** o
 int TreadleBackendFuncCall(void* func, TreadleValue* args, int* type_codes, int num_args, TreadleValue* ret,
                            int* ret_code) {
   try {
+    Require(func != nullptr, "func");
+    Require(ret != nullptr, "ret");
+    Require(ret_code != nullptr, "ret_code");
     treadle::runtime::RetValue result;
     static_cast<const treadle::runtime::PackedFuncNode*>(func)->Call({args, type_codes, num_args}, &result);
     std::move(result).MoveToC(ret, ret_code);

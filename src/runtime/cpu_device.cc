@@ -64,6 +64,7 @@ class WorkspacePool {
   }
 
   void* Alloc(size_t bytes) {
+    CheckLimit(bytes);  // also keeps the next line from wrapping around
     bytes = (std::max<size_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
     // free_ is sorted by size: the smallest block that is large enough.
     auto fit =

@@ -13,6 +13,7 @@ struct LastErrorState {
   std::string message;
   std::string kind = "Error";
   int code = 0;
+  uint64_t count = 0;
   std::exception_ptr exception;
 };
 
@@ -25,6 +26,7 @@ LastErrorState& State() {
 
 int SetLastError(const std::string& message) {
   LastErrorState& state = State();
+  ++state.count;
   state.message = message;
   state.kind = "RuntimeError";
   state.code = static_cast<int>(ExitCode::kRuntime);
@@ -34,6 +36,7 @@ int SetLastError(const std::string& message) {
 
 int SetLastErrorFromException() noexcept {
   LastErrorState& state = State();
+  ++state.count;
   try {
     try {
       throw;
@@ -65,6 +68,7 @@ int SetLastErrorFromException() noexcept {
 const char* LastErrorMessage() { return State().message.c_str(); }
 const char* LastErrorKind() { return State().kind.c_str(); }
 int LastErrorCode() { return State().code; }
+uint64_t LastErrorCount() { return State().count; }
 
 void ThrowLastError(const std::string& where) {
   LastErrorState& state = State();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/test_models.h"
+#include "treadle/runtime/c_backend_api.h"
 
 namespace treadle::runtime {
 namespace {
@@ -257,6 +258,60 @@ TEST_F(CApiMisuse, FunctionsMayUseWhatTheyAreGiven) {
   ASSERT_EQ(TreadleFuncCall(other_func_, args, codes, 1, &ret_, &code_), 0) << TreadleGetLastError();
   EXPECT_EQ(ret_.v_int64, 24);
   TreadleFuncFree(other_func_);
+}
+
+TEST_F(CApiMisuse, ValuesWithoutMeaning) {
+  const auto refused = [&](int code, void* handle, const char* text) {
+    TreadleValue arg{};
+    arg.v_handle = handle;
+    ExpectError(TreadleFuncCall(func_, &arg, &code, 1, &ret_, &code_), text);
+  };
+  refused(999, nullptr, "argument 0 has the unknown type code 999");
+  refused(1, nullptr, "unknown type code 1");
+  refused(-1, nullptr, "unknown type code -1");
+  TreadleByteArray bytes{nullptr, 5};
+  refused(kTreadleBytes, &bytes, "argument 0 (bytes) has no data");
+  void* slot = values_.data();
+  refused(kTreadleObjectRValue, &slot, "isn't one that this library handed out");
+  ExpectError(TreadleFuncRegisterGlobal("", func_, 0), "'name' is empty");
+}
+
+TEST_F(CApiMisuse, ResultsOfFunctionsAreChecked) {
+  const auto refused = [&](TreadlePackedCFunc function, const char* text) {
+    ASSERT_EQ(TreadleFuncCreate(function, nullptr, nullptr, &other_func_), 0);
+    ExpectError(TreadleFuncCall(other_func_, nullptr, nullptr, 0, &ret_, &code_), text);
+    TreadleFuncFree(other_func_);
+  };
+  TreadleBackendSetLastError("an earlier error");
+  refused([](TreadleValue*, int*, int, TreadleValue*, int*, void*) { return -1; },
+          "the function returned -1 without setting an error");
+  refused(
+      [](TreadleValue*, int*, int, TreadleValue* ret, int* code, void*) {
+        ret->v_str = nullptr;
+        *code = kTreadleStr;
+        return 0;
+      },
+      "function's result (str) is null");
+  refused(
+      [](TreadleValue*, int*, int, TreadleValue*, int* code, void*) {
+        *code = 77;
+        return 0;
+      },
+      "function's result has the unknown type code 77");
+}
+
+TEST_F(CApiMisuse, BackendFunctions) {
+  ExpectError(TreadleBackendParallelLaunch(nullptr, nullptr, 0), "'lambda' is null");
+  void* found = nullptr;
+  ExpectError(TreadleBackendGetFuncFromEnv(nullptr, "f", &found), "module context");
+  ExpectError(TreadleBackendGetFuncFromEnv(module_, nullptr, &found), "'func_name' is null");
+  ExpectError(TreadleBackendGetFuncFromEnv(module_, "f", nullptr), "'out' is null");
+  ExpectError(TreadleBackendFuncCall(nullptr, nullptr, nullptr, 0, &ret_, &code_), "'func' is null");
+  ExpectError(TreadleBackendFuncCall(func_, nullptr, nullptr, 0, nullptr, &code_), "'ret' is null");
+  ExpectError(TreadleBackendFuncCall(func_, nullptr, nullptr, 0, &ret_, nullptr), "'ret_code' is null");
+  EXPECT_EQ(TreadleBackendAllocWorkspace(77, 0, 64, kDLFloat, 32), nullptr);
+  EXPECT_EQ(TreadleBackendAllocWorkspace(kDLCPU, 0, ~uint64_t{0}, kDLFloat, 32), nullptr);
+  EXPECT_EQ(TreadleBackendFreeWorkspace(kDLCPU, 0, values_.data()), -1);
 }
 
 }  // namespace

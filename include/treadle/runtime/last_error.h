@@ -2,6 +2,7 @@
 // The calling thread's last error: how errors cross the C ABI and compiled code.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace treadle::runtime {
@@ -16,6 +17,8 @@ const char* LastErrorMessage();
 const char* LastErrorKind();
 /// The process exit status that the command line would report for the last error.
 int LastErrorCode();
+/// How many errors the thread has recorded.
+uint64_t LastErrorCount();
 /// Throws the recorded exception again, or a RuntimeError with the recorded text ("`where`: text" if not empty).
 [[noreturn]] void ThrowLastError(const std::string& where = "");
 
