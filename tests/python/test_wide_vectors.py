@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
-from treadle import relay
+from treadle import relay, te, tir
 
 WIDE = "llvm -mcpu=native -vector-width=512"
 
@@ -142,3 +142,20 @@ def test_loops_of_sixteen_registers_are_mostly_multiply_adds(kernel):
     assert multiply_adds >= 48
     assert len(best) <= multiply_adds * 23 / 12
     assert not any("%ymm" in line and "%rsp" in line for line in best)
+
+
+@pytest.mark.parametrize("lanes", [5, 9, 17])
+def test_masked_loads_with_a_last_part_of_one_lane(lanes):
+    """Registers hold a power of two of lanes: a last part of one lane ended the process while compiling."""
+    n = te.var("n")
+    a = te.placeholder((n,), "float32", name="A")
+    b = te.compute((lanes,), lambda i: tir.if_then_else(i < n, a[i], tir.const(7, "float32")), name="B")
+    schedule = te.create_schedule(b.op)
+    schedule[b].vectorize(b.op.axis[0])
+    function = treadle.build(schedule, [a, b], "llvm")
+    for count in (1, lanes - 1, lanes):
+        result = treadle.nd.array(np.zeros(lanes, "float32"))
+        function(treadle.nd.array(np.arange(count, dtype="float32")), result)
+        expected = np.full(lanes, 7, "float32")
+        expected[:count] = np.arange(count)
+        np.testing.assert_array_equal(result.numpy(), expected)

@@ -180,7 +180,8 @@ Value* FunctionCodegen::LoadMasked(DataType dtype, Value* pointer, llvm::Align a
   ForPartsOfRegisters(dtype, [&](int first, int count) {
     Value* from = b_.CreateConstInBoundsGEP1_64(element, pointer, static_cast<uint64_t>(first));
     const llvm::Align known = first == 0 ? align : llvm::Align(1);
-    Value* value = b_.CreateMaskedLoad(module_->MemoryType(dtype.with_lanes(count)), from, known,
+    // A last part of one lane is a vector, too.
+    Value* value = b_.CreateMaskedLoad(llvm::FixedVectorType::get(element, static_cast<unsigned>(count)), from, known,
                                        LanesOf(mask, first, count), LanesOf(pass, first, count));
     result = result == nullptr ? value : llvm::concatenateVectors(b_, {result, value});
   });
