@@ -114,6 +114,8 @@ class VmFunctionCompiler {
   // ---- Kernels.
   VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args);
   void EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs);
+  VmValuePtr EmitExpansion(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors,
+                           std::vector<int> operands, size_t expanded, const TensorType& result);
   VmValuePtr CallOperator(const relay::CallNode* call, const std::vector<VmValuePtr>& args);
   VmValuePtr CallRows(const relay::CallNode* call, const std::vector<VmValuePtr>& args);
   VmValuePtr EmitDeviceCopy(const VmValuePtr& input, int device_type);

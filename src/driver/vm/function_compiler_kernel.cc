@@ -36,6 +36,32 @@ bool HasFormForOne(const Function& func) {
   return found && !other && !by_values;
 }
 
+/// The parameter that the kernel does no more than expand and reshape; -1: it does more, or doesn't expand.
+int ExpandedParam(const Function& func) {
+  bool expands = false;
+  Expr e = func->body;
+  while (const auto* call = e.as<CallNode>()) {
+    if (call->op.as<OpNode>() == nullptr) return -1;
+    const Op op = Downcast<Op>(call->op);
+    const bool expand = op->name == "dyn.broadcast_to";
+    if (!expand && !op.GetAttr(kReshapeOp, false)) return -1;
+    expands = expands || expand;
+    e = call->args[0];
+  }
+  int found = -1;
+  for (size_t i = 0; expands && i < func->params.size(); ++i) {
+    if (func->params[i]->checked_type().as<TensorTypeNode>() == nullptr) return -1;
+    if (func->params[i].get() == e.get()) found = static_cast<int>(i);
+  }
+  return found;
+}
+
+PrimExpr NumElementsOf(const TensorType& type) {
+  PrimExpr count(int64_t{1});
+  for (const PrimExpr& dim : type->shape) count = tir::mul(count, dim);
+  return count;
+}
+
 Type WithDims(const Type& type, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
   if (const auto* tuple = type.as<TupleTypeNode>()) {
     return TupleType(tuple->fields.Map([&](const Type& field) { return WithDims(field, variables, values); }));
@@ -153,6 +179,8 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   const auto [index, device] = program_->Kernel(kernel.func, count, static_cast<uint32_t>(results.size()));
   std::vector<int> operands;
   for (const VmValuePtr& tensor : tensors) operands.push_back(RegisterOn(tensor, device));
+  const int expanded = external || device != kDLCPU ? -1 : ExpandedParam(func);
+  if (expanded >= 0) return EmitExpansion(kernel, tensors, operands, static_cast<size_t>(expanded), results[0]);
   std::vector<VmValuePtr> outputs;
   for (const TensorType& result : results) {
     std::vector<int> dims;
@@ -167,6 +195,29 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   EmitKernel(kernel, operands, outputs.size());
   size_t next = 0;
   return Unflatten(kernel.func->body->checked_type(), outputs, &next);
+}
+
+/// What is expanded to the size that it has is a view; a kernel copies other ones.
+VmValuePtr VmFunctionCompiler::EmitExpansion(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors,
+                                             std::vector<int> operands, size_t expanded, const TensorType& result) {
+  std::vector<int> dims;
+  for (const PrimExpr& dim : result->shape) dims.push_back(EmitInt(dim));
+  const TensorType own = Downcast<TensorType>(tensors[expanded]->type);
+  const PrimExpr same = tir::equal(analyzer_.Simplify(NumElementsOf(own)), analyzer_.Simplify(NumElementsOf(result)));
+  const int condition = EmitInt(analyzer_.Simplify(same)), source = operands[expanded], reg = out_.NewRegister();
+  operands.push_back(reg);
+  const size_t to_kernel = out_.EmitJumpIfZero(condition);
+  const size_t begin = out_.position();
+  out_.Emit(Opcode::kReshape, reg, source, -1, 0, dims);
+  const size_t to_end = out_.EmitJump();
+  out_.Land(to_kernel);
+  out_.Emit(Opcode::kAllocTensor, reg, -1, runtime::vm::kOnCpu, PackDType(result->dtype), dims);
+  EmitKernel(kernel, operands, 1);
+  out_.Land(to_end);
+  out_.EndConditional(begin);
+  VmValuePtr value = TensorValue(reg, result);
+  value->device_type = kDLCPU;
+  return value;
 }
 
 /// A kernel, or the one for dynamic sizes that are all 1 where they are.
