@@ -2,8 +2,8 @@
 // Compiling.
 #include "driver/evaluate/numeric_check.h"
 #include "driver/graph/why_not_graph.h"
-#include "python/api.h"
 #include "python/build_options.h"
+#include "python/checked.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/target.h"
@@ -150,18 +150,15 @@ CompiledModelRef CompileOnnxFile(std::string path, Map<String, ObjectRef> flags)
 
 /// What compiled models have to tell.
 void RegisterCompiledModel() {
-  Registry::RegisterTyped("driver.CompiledModel_GraphJson",
-                          [](CompiledModelRef model) { return model->model.graph_json; });
-  Registry::RegisterTyped("driver.CompiledModel_Params",
-                          [](CompiledModelRef model) { return ToMap(model->model.params); });
-  Registry::RegisterTyped("driver.CompiledModel_Optimized",
-                          [](CompiledModelRef model) { return model->model.optimized; });
-  Registry::RegisterTyped("driver.CompiledModel_Lowered", [](CompiledModelRef model) {
+  RegisterChecked("driver.CompiledModel_GraphJson", [](CompiledModelRef model) { return model->model.graph_json; });
+  RegisterChecked("driver.CompiledModel_Params", [](CompiledModelRef model) { return ToMap(model->model.params); });
+  RegisterChecked("driver.CompiledModel_Optimized", [](CompiledModelRef model) { return model->model.optimized; });
+  RegisterChecked("driver.CompiledModel_Lowered", [](CompiledModelRef model) {
     Map<String, IRModule> modules;
     for (const auto& [target, module] : model->model.lowered()) modules.Set(target, module);
     return modules;
   });
-  Registry::RegisterTyped("driver.CompiledModel_Source", [](CompiledModelRef model, std::string format) {
+  RegisterChecked("driver.CompiledModel_Source", [](CompiledModelRef model, std::string format) {
     if (format == "partition") return model->model.partition;
     for (const Module& module : model->model.external_modules) {
       if (module.GetFunction("get_symbol") && module.GetFunction("get_symbol")().As<std::string>() == format) {
@@ -173,18 +170,18 @@ void RegisterCompiledModel() {
     if (library.module_type() == "metadata") library = library.imports().at(0);
     return library.get()->GetSource(format);
   });
-  Registry::RegisterTyped("driver.CompiledModel_MemoryReport",
-                          [](CompiledModelRef model) { return model->model.memory_report; });
-  Registry::RegisterTyped("driver.CompiledModel_KernelCounts", [](CompiledModelRef model) {
+  RegisterChecked("driver.CompiledModel_MemoryReport",
+                  [](CompiledModelRef model) { return model->model.memory_report; });
+  RegisterChecked("driver.CompiledModel_KernelCounts", [](CompiledModelRef model) {
     return Array<IntImm>{IntImm(DataType::Int(64), static_cast<int64_t>(model->model.num_kernels)),
                          IntImm(DataType::Int(64), static_cast<int64_t>(model->model.cached_kernels))};
   });
-  Registry::RegisterTyped("driver.CompiledModel_ExternalModules",
-                          [](CompiledModelRef model) { return Array<Module>(model->model.external_modules); });
-  Registry::RegisterTyped("driver.CompiledModel_Export",
-                          [](CompiledModelRef model, std::string path) { driver::ExportLibrary(model->model, path); });
-  Registry::RegisterTyped("driver.CompiledModel_Lib", [](CompiledModelRef model) { return model->model.library; });
-  Registry::RegisterTyped("driver.CompiledModel_Module", [](CompiledModelRef model) {
+  RegisterChecked("driver.CompiledModel_ExternalModules",
+                  [](CompiledModelRef model) { return Array<Module>(model->model.external_modules); });
+  RegisterChecked("driver.CompiledModel_Export",
+                  [](CompiledModelRef model, std::string path) { driver::ExportLibrary(model->model, path); });
+  RegisterChecked("driver.CompiledModel_Lib", [](CompiledModelRef model) { return model->model.library; });
+  RegisterChecked("driver.CompiledModel_Module", [](CompiledModelRef model) {
     if (model->model.manifest.executor == "vm") {
       throw Error(StrCat("the graph executor can't run this program: ", driver::WhyNotGraph(model->model.optimized),
                          "; relay.vm.compile and treadle.compile can"));
@@ -199,15 +196,14 @@ void RegisterCompiledModel() {
 void RegisterDriverApi() {
   driver::RegisterAll();
   RegisterCompiledModel();
-  Registry::RegisterTyped("runtime.ModuleExportLibrary", &driver::ExportModule);
-  Registry::RegisterTyped("driver.CompileOnnx", &CompileOnnx);
-  Registry::RegisterTyped("driver.CompileOnnxFile", &CompileOnnxFile);
-  Registry::RegisterTyped("runtime.LoadPlugin", &runtime::LoadPluginFile);
-  Registry::RegisterTyped("driver.Build",
-                          [](IRModule module, Map<String, NDArray> params, Map<String, ObjectRef> flags) {
-                            return Wrap(driver::Build(module, ToParams(params), BuildOptions(flags)));
-                          });
-  Registry::RegisterTyped("instrument.NumericCheck", [](double rtol, double atol, int64_t seed) {
+  RegisterChecked("runtime.ModuleExportLibrary", &driver::ExportModule);
+  RegisterChecked("driver.CompileOnnx", &CompileOnnx);
+  RegisterChecked("driver.CompileOnnxFile", &CompileOnnxFile);
+  RegisterChecked("runtime.LoadPlugin", &runtime::LoadPluginFile);
+  RegisterChecked("driver.Build", [](IRModule module, Map<String, NDArray> params, Map<String, ObjectRef> flags) {
+    return Wrap(driver::Build(module, ToParams(params), BuildOptions(flags)));
+  });
+  RegisterChecked("instrument.NumericCheck", [](double rtol, double atol, int64_t seed) {
     relay::NumericCheckOptions options{rtol, atol, static_cast<uint64_t>(seed)};
     return ObjectRef(ObjectPtr<Object>(driver::MakeNumericCheck(options)));
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // External code generators in Python: properties of operators, partitioning.
 #include "external/partition.h"
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/external/codegen.h"
 #include "treadle/relay/byoc.h"
 
@@ -32,15 +32,15 @@ void RegisterOpAttr(std::string op, std::string key, PackedFunc value) {
 }  // namespace
 
 void RegisterExternalApi() {
-  Registry::RegisterTyped("ir.RegisterOpAttr", &RegisterOpAttr);
-  Registry::RegisterTyped("external.ListCodegens", [] {
+  RegisterChecked("ir.RegisterOpAttr", &RegisterOpAttr);
+  RegisterChecked("external.ListCodegens", [] {
     Array<String> names;
     for (const std::string& name : external::ListCodegens()) names.push_back(name);
     return names;
   });
-  Registry::RegisterTyped("external.Describe", &external::DescribeCodegen);
+  RegisterChecked("external.Describe", &external::DescribeCodegen);
   // (module, report)
-  Registry::RegisterTyped("external.Partition", [](IRModule module, Array<String> names) {
+  RegisterChecked("external.Partition", [](IRModule module, Array<String> names) {
     std::vector<std::string> list;
     for (const String& name : names) list.push_back(name.str());
     external::PartitionReport report;

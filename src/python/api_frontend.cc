@@ -5,7 +5,7 @@
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/model_info.h"
 #include "frontend/onnx/proto_reader.h"
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/base/error.h"
 
 namespace treadle::python {
@@ -41,8 +41,8 @@ Array<ObjectRef> FromOnnx(const std::string& data, Map<String, ObjectRef> shapes
 }  // namespace
 
 void RegisterFrontendApi() {
-  Registry::RegisterTyped("relay.frontend.FromONNX", FromOnnx);
-  Registry::RegisterTyped("frontend.onnx.ModelInfo", [](const std::string& data, const std::string& directory) {
+  RegisterChecked("relay.frontend.FromONNX", FromOnnx);
+  RegisterChecked("frontend.onnx.ModelInfo", [](const std::string& data, const std::string& directory) {
     auto owner = std::make_shared<const std::string>(data);
     return onnx::ModelInfoJson(onnx::ReadModelBytes(*owner, owner, "model", directory));
   });

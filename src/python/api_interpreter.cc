@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interpreter of graph IR.
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/driver/interpreter.h"
 
 namespace treadle::python {
@@ -23,7 +23,7 @@ class InterpreterRef : public ObjectRef {
 
 void RegisterInterpreterApi() {
   using runtime::Registry;
-  Registry::RegisterTyped("relay.interpreter.Create", [](IRModule module, int64_t max_steps, int64_t max_depth) {
+  RegisterChecked("relay.interpreter.Create", [](IRModule module, int64_t max_steps, int64_t max_depth) {
     driver::InterpreterLimits limits;
     if (max_steps > 0) limits.max_steps = max_steps;
     if (max_depth > 0) limits.max_depth = max_depth;
@@ -31,19 +31,19 @@ void RegisterInterpreterApi() {
     node->interpreter = std::make_unique<Interpreter>(module, limits);
     return InterpreterRef(ObjectPtr<Object>(node));
   });
-  Registry::RegisterTyped("relay.interpreter.Evaluate",
-                          [](InterpreterRef self, RelayExpr expr) { return self->interpreter->Evaluate(expr); });
-  Registry::RegisterTyped("relay.interpreter.Invoke", [](InterpreterRef self, Value function, Array<Value> args) {
+  RegisterChecked("relay.interpreter.Evaluate",
+                  [](InterpreterRef self, RelayExpr expr) { return self->interpreter->Evaluate(expr); });
+  RegisterChecked("relay.interpreter.Invoke", [](InterpreterRef self, Value function, Array<Value> args) {
     return self->interpreter->Invoke(function, std::vector<Value>(args.begin(), args.end()));
   });
-  Registry::RegisterTyped("relay.interpreter.Run", [](InterpreterRef self, std::string name, Array<Value> args) {
+  RegisterChecked("relay.interpreter.Run", [](InterpreterRef self, std::string name, Array<Value> args) {
     return self->interpreter->Run(name, std::vector<Value>(args.begin(), args.end()));
   });
-  Registry::RegisterTyped("relay.interpreter.Tuple", [](Array<Value> fields) { return driver::TupleValue(fields); });
-  Registry::RegisterTyped("relay.interpreter.Constructor", [](Constructor constructor, Array<Value> fields) {
+  RegisterChecked("relay.interpreter.Tuple", [](Array<Value> fields) { return driver::TupleValue(fields); });
+  RegisterChecked("relay.interpreter.Constructor", [](Constructor constructor, Array<Value> fields) {
     return driver::ConstructorValue(constructor, fields);
   });
-  Registry::RegisterTyped("relay.interpreter.Ref", [](Value value) { return driver::RefValue(value); });
+  RegisterChecked("relay.interpreter.Ref", [](Value value) { return driver::RefValue(value); });
 }
 
 }  // namespace treadle::python

@@ -2,7 +2,7 @@
 // What all IRs share: constants, types, modules, operators, structural equality.
 #include <limits>
 
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/base/error.h"
 #include "treadle/ir/module.h"
 #include "treadle/ir/op.h"
@@ -66,33 +66,32 @@ Array<ObjectRef> OpInfo(const std::string& name) {
 }
 
 void RegisterModules() {
-  Registry::RegisterTyped("ir.IRModule", [](Map<GlobalVar, BaseFunc> functions, Map<GlobalTypeVar, TypeData> types) {
+  RegisterChecked("ir.IRModule", [](Map<GlobalVar, BaseFunc> functions, Map<GlobalTypeVar, TypeData> types) {
     return IRModule(functions, types);
   });
-  Registry::RegisterTyped("ir.Module_FromExpr", [](RelayExpr expr) { return IRModule::FromExpr(expr); });
-  Registry::RegisterTyped("ir.Module_GetGlobalVar",
-                          [](IRModule module, std::string name) { return module->GetGlobalVar(name); });
-  Registry::RegisterTyped("ir.Module_ContainGlobalVar",
-                          [](IRModule module, std::string name) { return module->ContainGlobalVar(name); });
-  Registry::RegisterTyped("ir.Module_Lookup", [](IRModule module, GlobalVar var) { return module->Lookup(var); });
-  Registry::RegisterTyped("ir.Module_Lookup_str",
-                          [](IRModule module, std::string name) { return module->Lookup(name); });
+  RegisterChecked("ir.Module_FromExpr", [](RelayExpr expr) { return IRModule::FromExpr(expr); });
+  RegisterChecked("ir.Module_GetGlobalVar",
+                  [](IRModule module, std::string name) { return module->GetGlobalVar(name); });
+  RegisterChecked("ir.Module_ContainGlobalVar",
+                  [](IRModule module, std::string name) { return module->ContainGlobalVar(name); });
+  RegisterChecked("ir.Module_Lookup", [](IRModule module, GlobalVar var) { return module->Lookup(var); });
+  RegisterChecked("ir.Module_Lookup_str", [](IRModule module, std::string name) { return module->Lookup(name); });
   // Modules are shared freely: a change goes into a copy.
-  Registry::RegisterTyped("ir.Module_WithFunction", [](IRModule module, GlobalVar var, BaseFunc func) {
+  RegisterChecked("ir.Module_WithFunction", [](IRModule module, GlobalVar var, BaseFunc func) {
     module.CopyOnWrite()->Add(var, func);
     return module;
   });
-  Registry::RegisterTyped("ir.Module_WithAttr", [](IRModule module, std::string key, ObjectRef value) {
+  RegisterChecked("ir.Module_WithAttr", [](IRModule module, std::string key, ObjectRef value) {
     Map<String, ObjectRef> attrs = module->attrs.defined() ? module->attrs->dict : Map<String, ObjectRef>();
     attrs.Set(key, value);
     module.CopyOnWrite()->attrs = DictAttrs(attrs);
     return module;
   });
-  Registry::RegisterTyped("ir.Module_GetAttr", [](IRModule module, std::string key) {
+  RegisterChecked("ir.Module_GetAttr", [](IRModule module, std::string key) {
     auto value = module->attrs.defined() ? module->attrs->dict.Get(key) : std::nullopt;
     return value ? *value : ObjectRef();
   });
-  Registry::RegisterTyped("ir.Module_Update", [](IRModule module, IRModule other) {
+  RegisterChecked("ir.Module_Update", [](IRModule module, IRModule other) {
     IRModuleNode* node = module.CopyOnWrite();
     for (const auto& [var, type] : other->type_definitions) {
       if (!node->type_definitions.contains(var)) node->AddTypeDef(var, type);
@@ -105,49 +104,45 @@ void RegisterModules() {
 }
 
 void RegisterTypes() {
-  Registry::RegisterTyped("ir.PrimType", [](DataType dtype) { return PrimType(dtype); });
-  Registry::RegisterTyped("ir.PointerType",
-                          [](Type element, std::string scope) { return PointerType(element, scope); });
-  Registry::RegisterTyped("ir.TensorType",
-                          [](Array<PrimExpr> shape, DataType dtype) { return TensorType(shape, dtype); });
-  Registry::RegisterTyped("ir.TupleType", [](Array<Type> fields) { return TupleType(fields); });
-  Registry::RegisterTyped("ir.FuncType",
-                          [](Array<Type> args, Type ret, Array<TypeVar> params, Array<TypeConstraint> constraints) {
-                            return FuncType(args, ret, params, constraints);
-                          });
-  Registry::RegisterTyped("ir.TypeVar",
-                          [](std::string name, int kind) { return TypeVar(name, static_cast<TypeKind>(kind)); });
-  Registry::RegisterTyped("ir.GlobalTypeVar",
-                          [](std::string name, int kind) { return GlobalTypeVar(name, static_cast<TypeKind>(kind)); });
-  Registry::RegisterTyped("ir.TypeCall", [](Type func, Array<Type> args) { return TypeCall(func, args); });
-  Registry::RegisterTyped("ir.TypeData",
-                          [](GlobalTypeVar header, Array<TypeVar> vars, Array<Constructor> constructors) {
-                            return TypeData(header, vars, constructors);
-                          });
-  Registry::RegisterTyped("ir.Constructor", [](std::string name, Array<Type> inputs, GlobalTypeVar type) {
+  RegisterChecked("ir.PrimType", [](DataType dtype) { return PrimType(dtype); });
+  RegisterChecked("ir.PointerType", [](Type element, std::string scope) { return PointerType(element, scope); });
+  RegisterChecked("ir.TensorType", [](Array<PrimExpr> shape, DataType dtype) { return TensorType(shape, dtype); });
+  RegisterChecked("ir.TupleType", [](Array<Type> fields) { return TupleType(fields); });
+  RegisterChecked("ir.FuncType",
+                  [](Array<Type> args, Type ret, Array<TypeVar> params, Array<TypeConstraint> constraints) {
+                    return FuncType(args, ret, params, constraints);
+                  });
+  RegisterChecked("ir.TypeVar", [](std::string name, int kind) { return TypeVar(name, static_cast<TypeKind>(kind)); });
+  RegisterChecked("ir.GlobalTypeVar",
+                  [](std::string name, int kind) { return GlobalTypeVar(name, static_cast<TypeKind>(kind)); });
+  RegisterChecked("ir.TypeCall", [](Type func, Array<Type> args) { return TypeCall(func, args); });
+  RegisterChecked("ir.TypeData", [](GlobalTypeVar header, Array<TypeVar> vars, Array<Constructor> constructors) {
+    return TypeData(header, vars, constructors);
+  });
+  RegisterChecked("ir.Constructor", [](std::string name, Array<Type> inputs, GlobalTypeVar type) {
     return Constructor(name, inputs, type);
   });
-  Registry::RegisterTyped("ir.RelayRefType", [](Type value) { return RelayRefType(value); });
-  Registry::RegisterTyped("ir.IncompleteType", [](int kind) { return IncompleteType(static_cast<TypeKind>(kind)); });
-  Registry::RegisterTyped("ir.AnyDim", [] { return AnyDim(); });
-  Registry::RegisterTyped("ir.IsAnyDim", [](PrimExpr dim) { return IsAnyDim(dim); });
+  RegisterChecked("ir.RelayRefType", [](Type value) { return RelayRefType(value); });
+  RegisterChecked("ir.IncompleteType", [](int kind) { return IncompleteType(static_cast<TypeKind>(kind)); });
+  RegisterChecked("ir.AnyDim", [] { return AnyDim(); });
+  RegisterChecked("ir.IsAnyDim", [](PrimExpr dim) { return IsAnyDim(dim); });
 }
 
 void RegisterTargets() {
-  Registry::RegisterTyped("target.Target", [](std::string text) { return Target(text); });
-  Registry::RegisterTyped("target.WithHost", [](Target target, Target host) { return Target::WithHost(target, host); });
-  Registry::RegisterTyped("target.AsText", [](Target target) { return target.str(); });
-  Registry::RegisterTyped("target.ListKinds", [] {
+  RegisterChecked("target.Target", [](std::string text) { return Target(text); });
+  RegisterChecked("target.WithHost", [](Target target, Target host) { return Target::WithHost(target, host); });
+  RegisterChecked("target.AsText", [](Target target) { return target.str(); });
+  RegisterChecked("target.ListKinds", [] {
     Map<String, String> kinds;
     for (const auto& [name, doc] : Target::ListKinds()) kinds.Set(name, doc);
     return kinds;
   });
-  Registry::RegisterTyped("target.ListTags", [] {
+  RegisterChecked("target.ListTags", [] {
     Map<String, String> tags;
     for (const auto& [name, text] : Target::ListTags()) tags.Set(name, text);
     return tags;
   });
-  Registry::RegisterTyped("target.ListOptions", [](std::string kind) {
+  RegisterChecked("target.ListOptions", [](std::string kind) {
     Array<Map<String, String>> rows;
     for (const auto* options : {&GetTargetKind(kind).options, &CommonTargetOptions()}) {
       for (const TargetOption& option : *options) {
@@ -166,35 +161,34 @@ void RegisterTargets() {
 }  // namespace
 
 void RegisterIrApi() {
-  Registry::RegisterTyped("ir.StructuralEqual", [](ObjectRef a, ObjectRef b, bool map_free_vars) {
-    return StructuralEqual(a, b, map_free_vars);
-  });
-  Registry::RegisterTyped("ir.StructuralEqualWithin", &StructuralEqualWithin);
-  Registry::RegisterTyped("ir.StructuralDifference", [](ObjectRef a, ObjectRef b, bool map_free_vars) {
+  RegisterChecked("ir.StructuralEqual",
+                  [](ObjectRef a, ObjectRef b, bool map_free_vars) { return StructuralEqual(a, b, map_free_vars); });
+  RegisterChecked("ir.StructuralEqualWithin", &StructuralEqualWithin);
+  RegisterChecked("ir.StructuralDifference", [](ObjectRef a, ObjectRef b, bool map_free_vars) {
     return StructuralDifference(a, b, map_free_vars);
   });
-  Registry::RegisterTyped("ir.StructuralHash", [](ObjectRef a, bool map_free_vars) {
+  RegisterChecked("ir.StructuralHash", [](ObjectRef a, bool map_free_vars) {
     return static_cast<int64_t>(StructuralHash(a, map_free_vars));
   });
-  Registry::RegisterTyped("ir.IntImm", [](DataType dtype, int64_t value) { return IntImm(dtype, value); });
-  Registry::RegisterTyped("ir.FloatImm", [](DataType dtype, double value) { return FloatImm(dtype, value); });
-  Registry::RegisterTyped("ir.GlobalVar", [](std::string name) { return GlobalVar(name); });
-  Registry::RegisterTyped("ir.DictAttrs", [](Map<String, ObjectRef> dict) { return DictAttrs(dict); });
-  Registry::RegisterTyped("ir.BaseFunc_WithAttr", [](BaseFunc func, std::string key, ObjectRef value) {
+  RegisterChecked("ir.IntImm", [](DataType dtype, int64_t value) { return IntImm(dtype, value); });
+  RegisterChecked("ir.FloatImm", [](DataType dtype, double value) { return FloatImm(dtype, value); });
+  RegisterChecked("ir.GlobalVar", [](std::string name) { return GlobalVar(name); });
+  RegisterChecked("ir.DictAttrs", [](Map<String, ObjectRef> dict) { return DictAttrs(dict); });
+  RegisterChecked("ir.BaseFunc_WithAttr", [](BaseFunc func, std::string key, ObjectRef value) {
     auto dict = func->attrs->dict;
     dict.Set(key, value);
     return dict;
   });
-  Registry::RegisterTyped("ir.GetOp", [](std::string name) { return Op::Get(name); });
-  Registry::RegisterTyped("ir.HasOp", [](std::string name) { return Op::Find(name).defined(); });
-  Registry::RegisterTyped("ir.OpInfo", &OpInfo);
-  Registry::RegisterTyped("ir.OpNumResults", &OpNumResults);
-  Registry::RegisterTyped("ir.ListOpNames", [] {
+  RegisterChecked("ir.GetOp", [](std::string name) { return Op::Get(name); });
+  RegisterChecked("ir.HasOp", [](std::string name) { return Op::Find(name).defined(); });
+  RegisterChecked("ir.OpInfo", &OpInfo);
+  RegisterChecked("ir.OpNumResults", &OpNumResults);
+  RegisterChecked("ir.ListOpNames", [] {
     Array<String> names;
     for (const std::string& name : Op::ListNames()) names.push_back(name);
     return names;
   });
-  Registry::RegisterTyped("ir.MakeAttrs", [](std::string type_key, Map<String, ObjectRef> values, std::string what) {
+  RegisterChecked("ir.MakeAttrs", [](std::string type_key, Map<String, ObjectRef> values, std::string what) {
     const TypeInfo* type = TypeInfo::Find(type_key);
     if (type == nullptr) throw Error(StrCat("no node type ", type_key));
     return MakeAttrsFromMap(type, values, what);

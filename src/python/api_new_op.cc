@@ -4,7 +4,7 @@
 #include <atomic>
 #include <utility>
 
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/base/error.h"
 #include "treadle/ir/op.h"
 #include "treadle/ir/type.h"
@@ -70,13 +70,12 @@ void RegisterNewOp(std::string name, std::string description) {
 }  // namespace
 
 void RegisterNewOpApi() {
-  Registry::RegisterTyped("ir.RegisterOp", &RegisterNewOp);
-  Registry::RegisterTyped("ir.OpAddTypeRel", &AddTypeRelation);
-  Registry::RegisterTyped("ir.OpShareTypeRel", &ShareTypeRelation);
-  Registry::RegisterTyped("ir.OpSetNumInputs", [](Op op, int count) { OpRegistration(op->name).NumInputs(count); });
-  Registry::RegisterTyped("ir.OpSetSupportLevel",
-                          [](Op op, int level) { OpRegistration(op->name).SupportLevel(level); });
-  Registry::RegisterTyped("ir.OpAddArgument", [](Op op, std::string name, std::string type, std::string description) {
+  RegisterChecked("ir.RegisterOp", &RegisterNewOp);
+  RegisterChecked("ir.OpAddTypeRel", &AddTypeRelation);
+  RegisterChecked("ir.OpShareTypeRel", &ShareTypeRelation);
+  RegisterChecked("ir.OpSetNumInputs", [](Op op, int count) { OpRegistration(op->name).NumInputs(count); });
+  RegisterChecked("ir.OpSetSupportLevel", [](Op op, int level) { OpRegistration(op->name).SupportLevel(level); });
+  RegisterChecked("ir.OpAddArgument", [](Op op, std::string name, std::string type, std::string description) {
     std::vector<OpArgument> arguments = op->arguments;
     arguments.push_back({std::move(name), std::move(type), std::move(description)});
     const int count = op->num_inputs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties and rules of operators that Python sets: how passes rewrite, fuse and partition their calls.
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/ir/op.h"
 #include "treadle/relay/byoc.h"
 #include "treadle/relay/rewrite_rules.h"
@@ -92,24 +92,23 @@ ObjectRef GetNumber(const Op& op, const std::string& key) {
 }  // namespace
 
 void RegisterOpAttrsApi() {
-  Registry::RegisterTyped("ir.RegisterOpRule", [](std::string op, std::string key, PackedFunc rule, int level) {
+  RegisterChecked("ir.RegisterOpRule", [](std::string op, std::string key, PackedFunc rule, int level) {
     Op::Get(op);
     if (IsNewer(op, key, level)) SetRule(op, key, rule);
   });
-  Registry::RegisterTyped("ir.RegisterOpNumber", [](std::string op, std::string key, int64_t value, int level) {
+  RegisterChecked("ir.RegisterOpNumber", [](std::string op, std::string key, int64_t value, int level) {
     Op::Get(op);
     if (IsNewer(op, key, level)) SetNumber(op, key, value);
   });
-  Registry::RegisterTyped("ir.OpGetNumber", [](Op op, std::string key) { return GetNumber(op, key); });
-  Registry::RegisterTyped("ir.OpHasAttr",
-                          [](Op op, std::string key) { return op->attr_map.find(key) != op->attr_map.end(); });
-  Registry::RegisterTyped("ir.OpResetAttr", [](Op op, std::string key) {
+  RegisterChecked("ir.OpGetNumber", [](Op op, std::string key) { return GetNumber(op, key); });
+  RegisterChecked("ir.OpHasAttr", [](Op op, std::string key) { return op->attr_map.find(key) != op->attr_map.end(); });
+  RegisterChecked("ir.OpResetAttr", [](Op op, std::string key) {
     Levels().erase({op->name, key});
     const_cast<OpNode*>(op.get())->attr_map.erase(key);
   });
-  Registry::RegisterTyped("ir.OpDescription", [](Op op) { return op->description; });
-  Registry::RegisterTyped("ir.OpSupportLevel", [](Op op) { return op->support_level; });
-  Registry::RegisterTyped("ir.OpNumInputs", [](Op op) { return op->num_inputs; });
+  RegisterChecked("ir.OpDescription", [](Op op) { return op->description; });
+  RegisterChecked("ir.OpSupportLevel", [](Op op) { return op->support_level; });
+  RegisterChecked("ir.OpNumInputs", [](Op op) { return op->num_inputs; });
 }
 
 }  // namespace treadle::python

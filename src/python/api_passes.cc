@@ -3,7 +3,7 @@
 // found by name (transform.GetPass).
 #include "driver/memory/memory_plan.h"
 #include "passes/split_args.h"
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
 
@@ -55,56 +55,54 @@ Map<RelayExpr, ObjectRef> PlanMemory(relay::Function func, std::string planner) 
 
 void RegisterParameterisedPasses() {
   namespace transform = relay::transform;
-  Registry::RegisterTyped("relay._transform.FuseOps", [](int level) { return transform::FuseOps(level); });
-  Registry::RegisterTyped("relay._transform.DeadCodeElimination",
-                          [](bool inline_once, bool) { return transform::DeadCodeElimination(inline_once); });
-  Registry::RegisterTyped("relay._transform.EliminateCommonSubexpr", [](PackedFunc skip) {
+  RegisterChecked("relay._transform.FuseOps", [](int level) { return transform::FuseOps(level); });
+  RegisterChecked("relay._transform.DeadCodeElimination",
+                  [](bool inline_once, bool) { return transform::DeadCodeElimination(inline_once); });
+  RegisterChecked("relay._transform.EliminateCommonSubexpr", [](OrNull<PackedFunc> skip) {
     if (skip == nullptr) return transform::EliminateCommonSubexpr();
     return transform::EliminateCommonSubexpr([skip](const RelayExpr& expr) { return skip(expr).As<bool>(); });
   });
-  Registry::RegisterTyped("relay._transform.RemoveUnusedFunctions", [](Array<String> entries) {
+  RegisterChecked("relay._transform.RemoveUnusedFunctions", [](Array<String> entries) {
     std::vector<std::string> names;
     for (const String& entry : entries) names.push_back(entry.str());
     return transform::RemoveUnusedFunctions(names);
   });
-  Registry::RegisterTyped("relay._transform.CombineParallelConv2D",
-                          [](int branches) { return transform::CombineParallelConv2D(branches); });
-  Registry::RegisterTyped("relay._transform.CombineParallelDense", [](int branches, bool to_batch) {
-    return transform::CombineParallelDense(branches, to_batch);
-  });
-  Registry::RegisterTyped("relay._transform.SplitArgs", [](int limit) { return transform::SplitArgs(limit); });
-  Registry::RegisterTyped("relay._transform.CombineParallelBatchMatmul",
-                          [](int branches) { return transform::CombineParallelBatchMatmul(branches); });
-  Registry::RegisterTyped("relay._transform.RewriteAnnotatedOps",
-                          [](int fallback) { return transform::RewriteAnnotatedOps(fallback); });
-  Registry::RegisterTyped("relay._transform.gradient", [](relay::Function func) { return relay::Gradient(func); });
-  Registry::RegisterTyped("relay._transform.ToMixedPrecision",
-                          [](std::string type, int missing) { return transform::ToMixedPrecision(type, missing); });
-  Registry::RegisterTyped("relay._transform.ConvertLayout",
-                          [](Map<String, Array<String>> layouts) { return transform::ConvertLayout(layouts); });
-  Registry::RegisterTyped("relay.analysis.unmatched_cases", [](relay::Match match, IRModule module) {
+  RegisterChecked("relay._transform.CombineParallelConv2D",
+                  [](int branches) { return transform::CombineParallelConv2D(branches); });
+  RegisterChecked("relay._transform.CombineParallelDense",
+                  [](int branches, bool to_batch) { return transform::CombineParallelDense(branches, to_batch); });
+  RegisterChecked("relay._transform.SplitArgs", [](int limit) { return transform::SplitArgs(limit); });
+  RegisterChecked("relay._transform.CombineParallelBatchMatmul",
+                  [](int branches) { return transform::CombineParallelBatchMatmul(branches); });
+  RegisterChecked("relay._transform.RewriteAnnotatedOps",
+                  [](int fallback) { return transform::RewriteAnnotatedOps(fallback); });
+  RegisterChecked("relay._transform.gradient", [](relay::Function func) { return relay::Gradient(func); });
+  RegisterChecked("relay._transform.ToMixedPrecision",
+                  [](std::string type, int missing) { return transform::ToMixedPrecision(type, missing); });
+  RegisterChecked("relay._transform.ConvertLayout",
+                  [](Map<String, Array<String>> layouts) { return transform::ConvertLayout(layouts); });
+  RegisterChecked("relay.analysis.unmatched_cases", [](relay::Match match, OrNull<IRModule> module) {
     Array<String> cases;
     for (const std::string& text : relay::UnmatchedCases(match, module)) cases.push_back(text);
     return cases;
   });
-  Registry::RegisterTyped("relay._transform.PlanDevices", [](int device) { return transform::PlanDevices(device); });
-  Registry::RegisterTyped("relay._transform.AnnotateTarget", [](Array<String> compilers, bool non_calls) {
+  RegisterChecked("relay._transform.PlanDevices", [](int device) { return transform::PlanDevices(device); });
+  RegisterChecked("relay._transform.AnnotateTarget", [](Array<String> compilers, bool non_calls) {
     return transform::AnnotateTarget(compilers, non_calls);
   });
-  Registry::RegisterTyped("relay._transform.PartitionGraph",
-                          [](std::string name) { return transform::PartitionGraph(name); });
-  Registry::RegisterTyped("relay._transform.MakeFunctionPass",
-                          [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
-                            transform::PassInfo info{name, opt_level, {}, ""};
-                            for (const String& pass : required) info.required.push_back(pass.str());
-                            return transform::CreateFunctionPass(
-                                [run, name](relay::Function func, IRModule module, transform::PassContext context) {
-                                  auto result = run(func, module, context).As<relay::Function>();
-                                  if (result.defined()) return result;
-                                  throw DTypeError(StrCat("pass ", name, " returned nothing; expected a Function"));
-                                },
-                                info);
-                          });
+  RegisterChecked("relay._transform.PartitionGraph", [](std::string name) { return transform::PartitionGraph(name); });
+  RegisterChecked("relay._transform.MakeFunctionPass",
+                  [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
+                    transform::PassInfo info{name, opt_level, {}, ""};
+                    for (const String& pass : required) info.required.push_back(pass.str());
+                    return transform::CreateFunctionPass(
+                        [run, name](relay::Function func, IRModule module, transform::PassContext context) {
+                          auto result = run(func, module, context).As<relay::Function>();
+                          if (result.defined()) return result;
+                          throw DTypeError(StrCat("pass ", name, " returned nothing; expected a Function"));
+                        },
+                        info);
+                  });
 }
 
 }  // namespace
@@ -115,17 +113,17 @@ void RegisterPassesApi() {
                        *rv =
                            PlanMemory(args[0].As<relay::Function>(), args.size() > 1 ? args[1].As<std::string>() : "");
                      }));
-  Registry::RegisterTyped("relay.transform.FusionReport", [](IRModule module, int level) {
+  RegisterChecked("relay.transform.FusionReport", [](IRModule module, int level) {
     return relay::transform::FusionReport(module, relay::transform::PassContext::Current(), level);
   });
-  Registry::RegisterTyped("relay.ir.Bind",
-                          [](RelayExpr expr, Map<relay::Var, RelayExpr> args) { return relay::Bind(expr, args); });
-  Registry::RegisterTyped("relay.analysis.CollectDeviceInfo", [](RelayExpr expr) {
+  RegisterChecked("relay.ir.Bind",
+                  [](RelayExpr expr, Map<relay::Var, RelayExpr> args) { return relay::Bind(expr, args); });
+  RegisterChecked("relay.analysis.CollectDeviceInfo", [](RelayExpr expr) {
     Map<RelayExpr, IntImm> devices;
     for (const auto& [e, device] : relay::CollectDeviceInfo(expr)) devices.Set(e, IntImm(DataType::Int(64), device));
     return devices;
   });
-  Registry::RegisterTyped("relay.analysis.CollectDeviceAnnotationOps", [](RelayExpr expr) {
+  RegisterChecked("relay.analysis.CollectDeviceAnnotationOps", [](RelayExpr expr) {
     Map<RelayExpr, IntImm> devices;
     relay::PostOrderVisit(expr, [&](const RelayExpr& e) {
       const auto* call = e.as<relay::CallNode>();
@@ -134,12 +132,12 @@ void RegisterPassesApi() {
     });
     return devices;
   });
-  Registry::RegisterTyped("relay.analysis.total_mac_count", [](RelayExpr expr) { return relay::TotalMacCount(expr); });
-  Registry::RegisterTyped("relay.analysis.free_vars", [](RelayExpr expr) { return relay::FreeVars(expr); });
-  Registry::RegisterTyped("relay.analysis.all_vars", [](RelayExpr expr) { return relay::AllVars(expr); });
-  Registry::RegisterTyped("relay.analysis.bound_vars", [](RelayExpr expr) { return relay::BoundVars(expr); });
-  Registry::RegisterTyped("relay.analysis.well_formed", [](RelayExpr expr) { return relay::WellFormed(expr); });
-  Registry::RegisterTyped("relay.analysis.post_order_visit", [](RelayExpr expr, PackedFunc visit) {
+  RegisterChecked("relay.analysis.total_mac_count", [](RelayExpr expr) { return relay::TotalMacCount(expr); });
+  RegisterChecked("relay.analysis.free_vars", [](RelayExpr expr) { return relay::FreeVars(expr); });
+  RegisterChecked("relay.analysis.all_vars", [](RelayExpr expr) { return relay::AllVars(expr); });
+  RegisterChecked("relay.analysis.bound_vars", [](RelayExpr expr) { return relay::BoundVars(expr); });
+  RegisterChecked("relay.analysis.well_formed", [](RelayExpr expr) { return relay::WellFormed(expr); });
+  RegisterChecked("relay.analysis.post_order_visit", [](RelayExpr expr, PackedFunc visit) {
     relay::PostOrderVisit(expr, [&](const RelayExpr& node) { visit(node); });
   });
 }

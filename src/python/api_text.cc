@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text and JSON forms of nodes.
-#include "python/api.h"
+#include "python/checked.h"
 #include "relay/node_check.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/ir/type.h"
@@ -34,32 +34,29 @@ bool IsLoopLevel(const ObjectRef& node) {
 
 void RegisterTextApi() {
   // Both give "" for nodes that have no text form.
-  Registry::RegisterTyped("ir.AsText", [](ObjectRef node, bool show_meta_data) -> std::string {
+  RegisterChecked("ir.AsText", [](ObjectRef node, bool show_meta_data) -> std::string {
     if (IsLoopLevel(node)) return tir::AsText(node);
     return HasTextForm(node) ? relay::AsText(node, show_meta_data) : "";
   });
-  Registry::RegisterTyped("ir.PrettyPrint", [](ObjectRef node) -> std::string {
+  RegisterChecked("ir.PrettyPrint", [](ObjectRef node) -> std::string {
     if (IsLoopLevel(node)) return tir::AsText(node);
     return HasTextForm(node) ? relay::PrettyPrint(node) : "";
   });
-  Registry::RegisterTyped("node.SaveJSON", [](ObjectRef node) { return SaveJson(node); });
-  Registry::RegisterTyped("node.LoadJSON", [](std::string text) {
+  RegisterChecked("node.SaveJSON", [](ObjectRef node) { return SaveJson(node); });
+  RegisterChecked("node.LoadJSON", [](std::string text) {
     relay::RegisterNodeTypes();
     ObjectRef root = LoadJson(text);
     relay::CheckNodes(root);
     return root;
   });
-  Registry::RegisterTyped("relay.parser.ParseModule", [](std::string source_name, std::string text) {
-    return relay::ParseModule(text, source_name);
+  RegisterChecked("relay.parser.ParseModule",
+                  [](std::string source_name, std::string text) { return relay::ParseModule(text, source_name); });
+  RegisterChecked("relay.parser.ParseModuleInto", [](std::string source_name, std::string text, IRModule module) {
+    return relay::ParseModuleInto(module, text, source_name);
   });
-  Registry::RegisterTyped("relay.parser.ParseModuleInto",
-                          [](std::string source_name, std::string text, IRModule module) {
-                            return relay::ParseModuleInto(module, text, source_name);
-                          });
-  Registry::RegisterTyped("relay.Prelude", [] { return relay::Prelude(); });
-  Registry::RegisterTyped("relay.parser.ParseExpr", [](std::string source_name, std::string text) {
-    return relay::ParseExpr(text, source_name);
-  });
+  RegisterChecked("relay.Prelude", [] { return relay::Prelude(); });
+  RegisterChecked("relay.parser.ParseExpr",
+                  [](std::string source_name, std::string text) { return relay::ParseExpr(text, source_name); });
 }
 
 }  // namespace treadle::python

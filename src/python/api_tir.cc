@@ -25,11 +25,14 @@ void Reg(const std::string& name, F function) {
   RegisterChecked(name, std::move(function));
 }
 
+/// Expressions are evaluated where a statement is expected.
 Stmt StmtOf(const ObjectRef& value) {
-  if (!value.defined()) return Stmt();
+  if (!value.defined()) throw DTypeError("expected a statement but got null");
   if (value->IsInstance<PrimExprNode>()) return tir::Evaluate(Downcast<PrimExpr>(value));
   return Downcast<Stmt>(value);
 }
+
+Stmt StmtOrNull(const ObjectRef& value) { return value.defined() ? StmtOf(value) : Stmt(); }
 
 /// Vector expressions, checked as a user's.
 void RegisterVectors() {
@@ -78,7 +81,7 @@ void RegisterStatements() {
   });
   Reg("tir.IfThenElse", [](PrimExpr condition, ObjectRef then_case, ObjectRef else_case) {
     RequireBool(condition, "if");
-    return tir::IfThenElse(condition, StmtOf(then_case), StmtOf(else_case));
+    return tir::IfThenElse(condition, StmtOf(then_case), StmtOrNull(else_case));
   });
   Reg("tir.While", [](PrimExpr condition, ObjectRef body) {
     RequireBool(condition, "while");
@@ -144,7 +147,7 @@ void RegisterBlocks() {
       [](Array<tir::IterVar> axes, ObjectRef reads, ObjectRef writes, std::string name, ObjectRef body, ObjectRef init,
          Array<Buffer> allocated, Array<tir::MatchBufferRegion> matched, Map<String, ObjectRef> annotations) {
         const Stmt inner = StmtOf(body);
-        const Stmt first = init.defined() ? StmtOf(init) : Stmt();
+        const Stmt first = StmtOrNull(init);
         tir::BlockAccess found = tir::DetectBlockAccess(inner, first, allocated);
         for (const tir::MatchBufferRegion& match : matched) {
           found.reads = BehindView(found.reads, match);
@@ -274,13 +277,12 @@ class CallbackTransform : public tir::StmtExprMutator {
 };
 
 void RegisterFunctors() {
-  Reg("tir.PostOrderVisit", [](ObjectRef node, runtime::PackedFunc visit) {
+  Reg("tir.PostOrderVisit", [](AnyValue node, runtime::PackedFunc visit) {
     tir::PostOrderVisit(node, [&](const ObjectRef& n) { visit(n); });
   });
-  Reg("tir.IRTransform", [](Stmt stmt, runtime::PackedFunc pre, runtime::PackedFunc post, Array<String> kinds) {
-    return CallbackTransform(pre, post, kinds).Run(stmt);
-  });
-  Reg("tir.Substitute", [](ObjectRef node, Map<Var, PrimExpr> vmap) -> ObjectRef {
+  Reg("tir.IRTransform", [](Stmt stmt, OrNull<runtime::PackedFunc> pre, OrNull<runtime::PackedFunc> post,
+                            Array<String> kinds) { return CallbackTransform(pre, post, kinds).Run(stmt); });
+  Reg("tir.Substitute", [](AnyValue node, Map<Var, PrimExpr> vmap) -> ObjectRef {
     if (node.as<PrimExprNode>()) return tir::Substitute(Downcast<PrimExpr>(node), vmap);
     return tir::Substitute(Downcast<Stmt>(node), vmap);
   });

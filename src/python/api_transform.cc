@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes and their context. Passes with parameters are registered beside them as relay._transform.<Name>.
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/ir/instrument.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/instrument.h"
@@ -109,76 +109,77 @@ PassContext MakeContext(int opt_level, Array<String> required, Array<String> dis
 }
 
 void RegisterInstruments() {
-  Registry::RegisterTyped("instrument.PassInstrument", [](std::string name, PackedFunc enter, PackedFunc exit,
-                                                          PackedFunc should_run, PackedFunc before, PackedFunc after) {
-    auto node = MakeObject<FunctionInstrument>();
-    node->name_ = name;
-    node->enter = enter;
-    node->exit = exit;
-    node->should_run = should_run;
-    node->before = before;
-    node->after = after;
-    return InstrumentRef(ObjectPtr<Object>(node));
-  });
-  Registry::RegisterTyped("instrument.PassTimingInstrument",
-                          [] { return InstrumentRef(ObjectPtr<Object>(treadle::transform::MakePassTiming())); });
-  Registry::RegisterTyped("instrument.RenderPassTiming", [](InstrumentRef instrument) {
+  RegisterChecked("instrument.PassInstrument",
+                  [](std::string name, OrNull<PackedFunc> enter, OrNull<PackedFunc> exit, OrNull<PackedFunc> should_run,
+                     OrNull<PackedFunc> before, OrNull<PackedFunc> after) {
+                    auto node = MakeObject<FunctionInstrument>();
+                    node->name_ = name;
+                    node->enter = enter;
+                    node->exit = exit;
+                    node->should_run = should_run;
+                    node->before = before;
+                    node->after = after;
+                    return InstrumentRef(ObjectPtr<Object>(node));
+                  });
+  RegisterChecked("instrument.PassTimingInstrument",
+                  [] { return InstrumentRef(ObjectPtr<Object>(treadle::transform::MakePassTiming())); });
+  RegisterChecked("instrument.RenderPassTiming", [](InstrumentRef instrument) {
     const auto* timing = instrument.as<treadle::transform::PassTiming>();
     if (timing == nullptr) throw Error("not an instrument that measures time");
     return timing->Render();
   });
-  Registry::RegisterTyped("instrument.PassVerifier",
-                          [] { return InstrumentRef(ObjectPtr<Object>(relay::MakePassVerifier())); });
+  RegisterChecked("instrument.PassVerifier",
+                  [] { return InstrumentRef(ObjectPtr<Object>(relay::MakePassVerifier())); });
 }
 
 }  // namespace
 
 void RegisterTransformApi() {
-  Registry::RegisterTyped("transform.PassContext", &MakeContext);
-  Registry::RegisterTyped("transform.EnterPassContext", [](PassContext context) { context.Enter(); });
-  Registry::RegisterTyped("transform.ExitPassContext", [](PassContext context) { context.Exit(); });
-  Registry::RegisterTyped("transform.GetCurrentPassContext", [] { return PassContext::Current(); });
-  Registry::RegisterTyped("transform.RunPass", [](Pass pass, IRModule module) { return pass(module); });
-  Registry::RegisterTyped("transform.GetPass", [](std::string name) { return treadle::transform::GetPass(name); });
-  Registry::RegisterTyped("transform.ListPassNames", [] {
+  RegisterChecked("transform.PassContext", &MakeContext);
+  RegisterChecked("transform.EnterPassContext", [](PassContext context) { context.Enter(); });
+  RegisterChecked("transform.ExitPassContext", [](PassContext context) { context.Exit(); });
+  RegisterChecked("transform.GetCurrentPassContext", [] { return PassContext::Current(); });
+  RegisterChecked("transform.RunPass", [](Pass pass, IRModule module) { return pass(module); });
+  RegisterChecked("transform.GetPass", [](std::string name) { return treadle::transform::GetPass(name); });
+  RegisterChecked("transform.ListPassNames", [] {
     Array<String> names;
     for (const std::string& name : treadle::transform::ListPassNames()) names.push_back(name);
     return names;
   });
-  Registry::RegisterTyped("transform.Info", [](Pass pass) { return Wrap(pass->info); });
-  Registry::RegisterTyped("transform.PassInfo", [](int opt_level, std::string name, Array<String> required) {
+  RegisterChecked("transform.Info", [](Pass pass) { return Wrap(pass->info); });
+  RegisterChecked("transform.PassInfo", [](int opt_level, std::string name, Array<String> required) {
     return Wrap(MakeInfo(name, opt_level, required));
   });
-  Registry::RegisterTyped("transform.Sequential",
-                          [](Array<Pass> passes, std::string name, int opt_level, Array<String> required) {
-                            PassInfo info = MakeInfo(name, opt_level, required);
-                            info.doc = "Runs the passes that the context enables, in order.";
-                            return treadle::transform::Sequential(passes.ToVector(), std::move(info));
-                          });
-  Registry::RegisterTyped("transform.MakeModulePass",
-                          [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
-                            return treadle::transform::CreateModulePass(
-                                [run, name](IRModule module, const PassContext& context) {
-                                  IRModule result = run(module, context).As<IRModule>();
-                                  if (!result.defined())
-                                    throw DTypeError(StrCat("pass ", name, " returned nothing; expected an IRModule"));
-                                  return result;
-                                },
-                                MakeInfo(name, opt_level, required));
-                          });
-  Registry::RegisterTyped("transform.ListConfigs", [] {
+  RegisterChecked("transform.Sequential",
+                  [](Array<Pass> passes, std::string name, int opt_level, Array<String> required) {
+                    PassInfo info = MakeInfo(name, opt_level, required);
+                    info.doc = "Runs the passes that the context enables, in order.";
+                    return treadle::transform::Sequential(passes.ToVector(), std::move(info));
+                  });
+  RegisterChecked("transform.MakeModulePass",
+                  [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
+                    return treadle::transform::CreateModulePass(
+                        [run, name](IRModule module, const PassContext& context) {
+                          IRModule result = run(module, context).As<IRModule>();
+                          if (!result.defined())
+                            throw DTypeError(StrCat("pass ", name, " returned nothing; expected an IRModule"));
+                          return result;
+                        },
+                        MakeInfo(name, opt_level, required));
+                  });
+  RegisterChecked("transform.ListConfigs", [] {
     Map<String, ObjectRef> configs;
     for (const auto& info : treadle::transform::ListPassConfigs()) {
       configs.Set(info.key, Map<String, ObjectRef>({{"type", String(info.kind)}, {"doc", String(info.doc)}}));
     }
     return configs;
   });
-  Registry::RegisterTyped("transform.ContextInstruments", [](PassContext context) {
+  RegisterChecked("transform.ContextInstruments", [](PassContext context) {
     Array<ObjectRef> instruments;
     for (const auto& instrument : context->instruments) instruments.push_back(ObjectRef(ObjectPtr<Object>(instrument)));
     return instruments;
   });
-  Registry::RegisterTyped("transform.OverrideInstruments", &OverrideInstruments);
+  RegisterChecked("transform.OverrideInstruments", &OverrideInstruments);
   RegisterInstruments();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuning. Tasks, outcomes and records are JSON texts.
 
-#include "python/api.h"
+#include "python/checked.h"
 #include "report/page.h"
 #include "runtime/file_io.h"
 #include "targets/cpu/machine_costs.h"
@@ -216,20 +216,20 @@ std::string ReadRecords(std::string text) {
 }  // namespace
 
 void RegisterTuneApi() {
-  Registry::RegisterTyped("tune.Tune", [](std::string model, std::string options, PackedFunc progress) {
+  RegisterChecked("tune.Tune", [](std::string model, std::string options, OrNull<PackedFunc> progress) {
     return Tune(std::move(model), std::move(options), std::move(progress), IRModule(), Params());
   });
-  Registry::RegisterTyped("tune.TuneModule",
-                          [](IRModule module, Params params, std::string options, PackedFunc progress) {
-                            return Tune("module", std::move(options), std::move(progress), module, params);
-                          });
-  Registry::RegisterTyped("tune.ModuleTasks", [](IRModule module, Params params, std::string options) {
+  RegisterChecked("tune.TuneModule",
+                  [](IRModule module, Params params, std::string options, OrNull<PackedFunc> progress) {
+                    return Tune("module", std::move(options), std::move(progress), module, params);
+                  });
+  RegisterChecked("tune.ModuleTasks", [](IRModule module, Params params, std::string options) {
     Array<String> tasks;
     const driver::CompiledModel model = BuildModule(module, params, CompileOf(Json::parse(options)));
     for (const tune::Task& task : tune::ExtractTasks(model)) tasks.push_back(task.ToJson());
     return tasks;
   });
-  Registry::RegisterTyped("tune.Tasks", [](std::string model, std::string target) {
+  RegisterChecked("tune.Tasks", [](std::string model, std::string target) {
     driver::CompileOptions options;
     options.target = std::move(target);
     Array<String> tasks;
@@ -238,19 +238,17 @@ void RegisterTuneApi() {
     }
     return tasks;
   });
-  Registry::RegisterTyped(
-      "tune.Search", [](std::string task, std::string options, Array<String> seeds, Array<String> tried) {
-        return Module(ObjectPtr<Object>(
-            MakeObject<SearchModule>(task, Json::parse(options), ToStrings(seeds), ToStrings(tried))));
-      });
-  Registry::RegisterTyped("tune.MeasureBatch", &MeasureBatch);
-  Registry::RegisterTyped("tune.ConfirmPlan", &ConfirmPlan);
-  Registry::RegisterTyped("tune.RecordLine", &RecordLine);
-  Registry::RegisterTyped("tune.ReadRecords", &ReadRecords);
-  Registry::RegisterTyped("tune.Append",
-                          [](std::string path, std::string lines) { tune::RecordsWriter(path).Write(lines); });
-  Registry::RegisterTyped("tune.MeasureProgram", &tune::MeasureProgram);
-  Registry::RegisterTyped("report.WritePage", &report::WritePage);
+  RegisterChecked("tune.Search", [](std::string task, std::string options, Array<String> seeds, Array<String> tried) {
+    return Module(
+        ObjectPtr<Object>(MakeObject<SearchModule>(task, Json::parse(options), ToStrings(seeds), ToStrings(tried))));
+  });
+  RegisterChecked("tune.MeasureBatch", &MeasureBatch);
+  RegisterChecked("tune.ConfirmPlan", &ConfirmPlan);
+  RegisterChecked("tune.RecordLine", &RecordLine);
+  RegisterChecked("tune.ReadRecords", &ReadRecords);
+  RegisterChecked("tune.Append", [](std::string path, std::string lines) { tune::RecordsWriter(path).Write(lines); });
+  RegisterChecked("tune.MeasureProgram", &tune::MeasureProgram);
+  RegisterChecked("report.WritePage", &report::WritePage);
 }
 
 }  // namespace treadle::python

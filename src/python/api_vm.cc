@@ -3,8 +3,8 @@
 #include "python/api_vm.h"
 
 #include "driver/vm/vm_values.h"
-#include "python/api.h"
 #include "python/build_options.h"
+#include "python/checked.h"
 #include "runtime/unfinished.h"
 #include "treadle/driver/compile.h"
 #include "treadle/relay/type_infer.h"
@@ -87,24 +87,23 @@ Value Invoke(VmMachine machine, std::string name, Array<Value> args) {
 
 void RegisterVmApi() {
   using runtime::Registry;
-  Registry::RegisterTyped("relay.vm.Compile", &Compile);
-  Registry::RegisterTyped("relay.vm.Load", [](std::string path) {
+  RegisterChecked("relay.vm.Compile", &Compile);
+  RegisterChecked("relay.vm.Load", [](std::string path) {
     auto node = MakeObject<VmExecutableNode>();
     node->model = runtime::vm::LoadVmModel(path);
     return VmExecutable(ObjectPtr<Object>(node));
   });
-  Registry::RegisterTyped("relay.vm.Export", [](VmExecutable self, std::string path) {
+  RegisterChecked("relay.vm.Export", [](VmExecutable self, std::string path) {
     if (self->compiled == nullptr) throw Error("a program that was loaded from a file can't be exported again");
     driver::ExportLibrary(*self->compiled, path);
   });
-  Registry::RegisterTyped("relay.vm.Bytecode",
-                          [](VmExecutable self) { return self->Loaded()->program().Disassemble(); });
-  Registry::RegisterTyped("relay.vm.Functions", [](VmExecutable self) {
+  RegisterChecked("relay.vm.Bytecode", [](VmExecutable self) { return self->Loaded()->program().Disassemble(); });
+  RegisterChecked("relay.vm.Functions", [](VmExecutable self) {
     Array<String> names;
     for (const auto& function : self->Loaded()->program().functions) names.push_back(function.name);
     return names;
   });
-  Registry::RegisterTyped("relay.vm.FunctionParams", [](VmExecutable self, std::string name) {
+  RegisterChecked("relay.vm.FunctionParams", [](VmExecutable self, std::string name) {
     const auto& program = self->Loaded()->program();
     int index = program.FindFunction(name);
     if (index < 0) throw Error(StrCat("the program has no function \"", name, "\""));
@@ -112,15 +111,15 @@ void RegisterVmApi() {
     for (const std::string& param : program.functions[static_cast<size_t>(index)].params) names.push_back(param);
     return names;
   });
-  Registry::RegisterTyped("relay.vm.Machine", [](VmExecutable self) {
+  RegisterChecked("relay.vm.Machine", [](VmExecutable self) {
     auto node = MakeObject<VmMachineNode>();
     node->executable = self;
     node->machine = std::make_unique<VirtualMachine>(self->Loaded());
     return VmMachine(ObjectPtr<Object>(node));
   });
-  Registry::RegisterTyped("relay.vm.Invoke", &Invoke);
-  Registry::RegisterTyped("relay.vm.InvokeClosure", &InvokeClosure);
-  Registry::RegisterTyped("relay.vm.Profile", [](VmMachine self, std::string name, Array<Value> args) {
+  RegisterChecked("relay.vm.Invoke", &Invoke);
+  RegisterChecked("relay.vm.InvokeClosure", &InvokeClosure);
+  RegisterChecked("relay.vm.Profile", [](VmMachine self, std::string name, Array<Value> args) {
     self->machine->StartProfile(/*stop_at_nan=*/false);
     try {
       Invoke(self, name, args);
@@ -134,13 +133,13 @@ void RegisterVmApi() {
     }
     return rows;
   });
-  Registry::RegisterTyped("relay.vm.SetLimits", [](VmMachine self, int64_t call_depth, int64_t instructions) {
+  RegisterChecked("relay.vm.SetLimits", [](VmMachine self, int64_t call_depth, int64_t instructions) {
     runtime::vm::VmLimits limits;
     if (call_depth > 0) limits.call_depth = call_depth;
     limits.instructions = instructions;
     self->machine->SetLimits(limits);
   });
-  Registry::RegisterTyped("relay.vm.PoolBytes", [](VmMachine self) { return self->machine->PoolBytes(); });
+  RegisterChecked("relay.vm.PoolBytes", [](VmMachine self) { return self->machine->PoolBytes(); });
 }
 
 }  // namespace treadle::python

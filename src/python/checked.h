@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions whose arguments are looked at before they are taken: what C++ takes for granted, Python doesn't.
+// Functions whose arguments are checked before they are taken: what C++ takes for granted, Python doesn't. All
+// functions that Python calls are registered by RegisterChecked.
 #pragma once
 
 #include <string>
@@ -8,60 +9,74 @@
 #include <vector>
 
 #include "python/api.h"
-#include "treadle/ir/module.h"
-#include "treadle/te/schedule.h"
-#include "treadle/tir/schedule.h"
+#include "treadle/ir/attrs.h"
+#include "treadle/ir/span.h"
 
 namespace treadle::python {
 
-/// Types of which there is no null.
+/// A parameter that may be null. All others of a reference type may not, but for ObjectRef (any value), Attrs and Span.
+template <typename T>
+class OrNull : public T {
+ public:
+  using T::T;
+  OrNull(T value) : T(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+};
+
+/// A parameter that may be any value but null.
+class AnyValue : public ObjectRef {
+ public:
+  TREADLE_BASE_REF(AnyValue, ObjectRef, Object);
+};
+
 template <typename T>
 inline constexpr bool kRequired =
-    std::is_same_v<T, te::Tensor> || std::is_same_v<T, te::Operation> || std::is_same_v<T, te::Stage> ||
-    std::is_same_v<T, te::TeSchedule> || std::is_base_of_v<PrimExpr, T> || std::is_same_v<T, tir::Range> ||
-    std::is_same_v<T, tir::CommReducer> || std::is_same_v<T, tir::Buffer> || std::is_same_v<T, tir::PrimFunc> ||
-    std::is_same_v<T, tir::BlockRV> || std::is_same_v<T, tir::LoopRV> || std::is_same_v<T, tir::TensorIntrin> ||
-    std::is_same_v<T, IRModule>;
+    !std::is_same_v<T, ObjectRef> && !std::is_same_v<T, Attrs> && !std::is_same_v<T, Span>;
+template <typename T>
+inline constexpr bool kRequired<OrNull<T>> = false;
 
-/// What a list, a dict or an argument may hold.
-struct ElementRule {
+/// What an argument, an element of a list, or a key or value of a dict may be.
+struct ValueRule {
   const TypeInfo* type;
   bool required;
+  const ValueRule* key;   ///< of a dict; else null
+  const ValueRule* item;  ///< of a list or dict; else null
 };
-template <typename T>
-ElementRule RuleOf() {
-  return {T::ContainerType::StaticTypeInfo(), kRequired<T>};
-}
-/// Each throws DTypeError that names the argument and the element. Null passes where the type has it.
-void CheckNotNull(const runtime::ArgValue& value, const TypeInfo* type);
-void CheckList(const runtime::ArgValue& value, ElementRule element);
-void CheckDict(const runtime::ArgValue& value, ElementRule key, ElementRule item);
 
+/// The rule of parameters of type T; null where any value passes, or where the conversion checks it.
 template <typename T>
-struct ElementsOf {
-  static void Check(const runtime::ArgValue& value) {
+struct RuleOf {
+  static const ValueRule* Get() {
     if constexpr (std::is_base_of_v<ObjectRef, T>) {
-      if (kRequired<T>) CheckNotNull(value, T::ContainerType::StaticTypeInfo());
+      static const ValueRule rule{T::ContainerType::StaticTypeInfo(), kRequired<T>, nullptr, nullptr};
+      return &rule;
+    } else {
+      return nullptr;
     }
   }
 };
 template <typename T>
-struct ElementsOf<Array<T>> {
-  static void Check(const runtime::ArgValue& value) { CheckList(value, RuleOf<T>()); }
+struct RuleOf<Array<T>> {
+  static const ValueRule* Get() {
+    static const ValueRule rule{ArrayNode::StaticTypeInfo(), true, nullptr, RuleOf<T>::Get()};
+    return &rule;
+  }
 };
 template <typename K, typename V>
-struct ElementsOf<Map<K, V>> {
-  static void Check(const runtime::ArgValue& value) { CheckDict(value, RuleOf<K>(), RuleOf<V>()); }
+struct RuleOf<Map<K, V>> {
+  static const ValueRule* Get() {
+    static const ValueRule rule{MapNode::StaticTypeInfo(), true, RuleOf<K>::Get(), RuleOf<V>::Get()};
+    return &rule;
+  }
 };
 
-using ArgumentCheck = void (*)(const runtime::ArgValue&);
-/// `function` behind checks of its arguments, one for each.
-runtime::PackedFunc CheckedFunction(runtime::PackedFunc function, std::vector<ArgumentCheck> checks);
+/// `function` behind checks of its arguments, one rule for each. A call with an argument that breaks its rule is a
+/// DTypeError that names the argument and the element.
+runtime::PackedFunc CheckedFunction(runtime::PackedFunc function, std::vector<const ValueRule*> rules);
 
 template <typename F, typename R, typename... A>
 runtime::PackedFunc CheckedAs(F function, R (*)(A...)) {
   return CheckedFunction(runtime::PackedFunc::FromTyped(std::move(function)),
-                         {&ElementsOf<runtime::detail::Bare<A>>::Check...});
+                         {RuleOf<runtime::detail::Bare<A>>::Get()...});
 }
 
 /// As Registry::RegisterTyped; also lists and maps hold what they should, and nothing is null that can't be.

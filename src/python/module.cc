@@ -88,10 +88,10 @@ void BindFunctions(nb::module_& module) {
     return imports;
   });
   module.def("module_source", [](const Handle& self, const std::string& format) {
-    return static_cast<const runtime::ModuleNode*>(self.ref.get())->GetSource(format);
+    return ModuleOf(self)->GetSource(format);
   });
   module.def("module_save", [](const Handle& self, const std::string& path, const std::string& format) {
-    static_cast<const runtime::ModuleNode*>(self.ref.get())->SaveToFile(path, format);
+    ModuleOf(self)->SaveToFile(path, format);
   });
   module.def("module_load", [](const std::string& path, const std::string& format) {
     nb::gil_scoped_release unlocked;
