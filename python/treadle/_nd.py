@@ -196,9 +196,9 @@ def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArra
     if isinstance(value, NDArray):
         return _core.nd_copy(value, device or cpu())
     _refuse_masked(value)
-    value = np.asarray(value, dtype=None if dtype is None else to_numpy(dtype))
+    given, value = value, np.asarray(value, dtype=None if dtype is None else to_numpy(dtype))
     if value.dtype == object:
-        raise DTypeError(f"can't make a tensor of a {type(value).__name__}")
+        raise DTypeError(f"can't make a tensor of a {type(given).__name__}")
     result = empty(value.shape, of_numpy(value.dtype))
     if value.size:
         _view(result)[...] = value

@@ -70,7 +70,7 @@ _REFUSED = {
     "target": {"vta": "there is no target for VTA", "rasp": "target.arm_cpu(model) describes boards",
                "riscv_cpu": "there is no target for RISC-V", "make_se_scope make_compilation_config": _SCOPE,
                "Target.check_and_update_host_consist": "Target(target, host) makes a target with its host"},
-    "te": {"Stage.@group": "create_group returns the group, with its stages", "TensorComputeOp": "tensorize a te.compute: te.decl_tensor_intrin, s[C].tensorize(axis, intrin)",
+    "te": {"TensorComputeOp": "tensorize a te.compute: te.decl_tensor_intrin, s[C].tensorize(axis, intrin)",
            "HybridOp": _HYBRID},
     "te.hybrid": {"decorate source_to_op HybridModule build": _HYBRID},
     "tir": {"Load Store": _FLAT, "ProducerStore ProducerRealize BufferRealize DataProducer": _PRODUCER,

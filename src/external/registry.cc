@@ -43,6 +43,11 @@ Array<Array<ObjectRef>> TableOf(const std::vector<relay::CompositePattern>& patt
   return table;
 }
 
+const Function& Defined(const Function& region) {
+  if (!region.defined()) throw DTypeError("external code is made of a relay.Function, not of null");
+  return region;
+}
+
 }  // namespace
 
 void RegisterCodegen(Codegen codegen) {
@@ -51,12 +56,15 @@ void RegisterCodegen(Codegen codegen) {
   }
   if (!codegen.compile) throw Error(StrCat("external code generator '", codegen.name, "' can't compile anything"));
   for (const auto& [op, predicate] : codegen.ops) relay::RegisterExternalOp(codegen.name, op, predicate);
-  Registry::RegisterTyped(kPrefix + codegen.name, codegen.compile, /*override=*/true);
+  Registry::RegisterTyped(
+      kPrefix + codegen.name, [compile = codegen.compile](Function region) { return compile(Defined(region)); },
+      /*override=*/true);
   if (codegen.constants) {
     auto constants = codegen.constants;
     Registry::RegisterTyped(
         StrCat(kPrefix, codegen.name, ".constant_updater"),
-        [constants](Function region, std::string symbol) { return constants(region, symbol); }, /*override=*/true);
+        [constants](Function region, std::string symbol) { return constants(Defined(region), symbol); },
+        /*override=*/true);
   }
   if (codegen.patterns) {
     Registry::RegisterTyped(

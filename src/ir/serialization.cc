@@ -158,7 +158,7 @@ class Saver {
 
   void WriteMap(const MapNode* map, json* out) {
     bool strings = true;
-    for (const auto& [key, value] : map->items) strings &= key->IsInstance<StringNode>();
+    for (const auto& [key, value] : map->items) strings &= key.as<StringNode>() != nullptr;
     json keys = json::array(), data = json::array();
     for (const auto& [key, value] : map->items) {
       if (strings) {

@@ -40,17 +40,17 @@ CompileOptions BuildOptions(const Map<String, ObjectRef>& flags) {
   options.inherit_context = true;
   for (const auto& [key, value] : flags) {
     const std::string name = key.str();
-    if (name == "target") options.target = Downcast<String>(value).str();
+    if (name == "target") options.target = Expect<String>(value).str();
     if (name == "targets") {
-      for (const auto& [device, text] : Downcast<Map<String, String>>(value)) {
+      for (const auto& [device, text] : Expect<Map<String, String>>(value)) {
         options.device_targets[std::stoi(device.str())] = text.str();
       }
     }
-    if (name == "target_host") options.target_host = Downcast<String>(value).str();
-    if (name == "mod_name") options.module_name = Downcast<String>(value).str();
-    if (name == "executor") options.executor = Downcast<String>(value).str();
+    if (name == "target_host") options.target_host = Expect<String>(value).str();
+    if (name == "mod_name") options.module_name = Expect<String>(value).str();
+    if (name == "executor") options.executor = Expect<String>(value).str();
     if (name == "external") {
-      for (const String& item : Downcast<Array<String>>(value)) options.external.push_back(item.str());
+      for (const String& item : Expect<Array<String>>(value)) options.external.push_back(item.str());
     }
   }
   return options;
@@ -64,7 +64,7 @@ void SetDims(const Map<String, ObjectRef>& map, driver::CompileOptions* options)
     if (const auto* number = value.as<IntImmNode>()) {
       options->dims[name.str()] = number->value;
     } else if (value.as<StringNode>() != nullptr) {
-      options->dim_ranges[name.str()] = Downcast<String>(value).str();
+      options->dim_ranges[name.str()] = Expect<String>(value).str();
     } else {
       throw Error(StrCat("size of dimension '", name, "' must be an integer or a range"));
     }
@@ -117,23 +117,23 @@ CompileOptions ToOptions(const Map<String, ObjectRef>& flags) {
   CompileOptions options;
   for (const auto& [key, value] : flags) {
     const std::string name = key.str();
-    if (name == "target") options.target = Downcast<String>(value).str();
-    if (name == "opt_level") options.opt_level = static_cast<int>(Downcast<IntImm>(value)->value);
-    if (name == "max_model_memory") options.max_model_memory = Downcast<IntImm>(value)->value;
-    if (name == "threads") options.threads = static_cast<int>(Downcast<IntImm>(value)->value);
-    if (name == "shapes") options.input_shapes = ToShapes(Downcast<Map<String, Array<IntImm>>>(value));
-    if (name == "dims") SetDims(Downcast<Map<String, ObjectRef>>(value), &options);
+    if (name == "target") options.target = Expect<String>(value).str();
+    if (name == "opt_level") options.opt_level = static_cast<int>(Expect<IntImm>(value)->value);
+    if (name == "max_model_memory") options.max_model_memory = Expect<IntImm>(value)->value;
+    if (name == "threads") options.threads = static_cast<int>(Expect<IntImm>(value)->value);
+    if (name == "shapes") options.input_shapes = ToShapes(Expect<Map<String, Array<IntImm>>>(value));
+    if (name == "dims") SetDims(Expect<Map<String, ObjectRef>>(value), &options);
     if (name == "constants") {
-      for (const auto& [input, tensor] : Downcast<Map<String, NDArray>>(value)) options.constants[input.str()] = tensor;
+      for (const auto& [input, tensor] : Expect<Map<String, NDArray>>(value)) options.constants[input.str()] = tensor;
     }
-    if (name == "external") options.external = ToStrings(Downcast<Array<String>>(value));
-    if (name == "disabled_pass") options.disabled_pass = ToStrings(Downcast<Array<String>>(value));
-    if (name == "required_pass") options.required_pass = ToStrings(Downcast<Array<String>>(value));
-    if (name == "dump") options.dump.stages = ToStrings(Downcast<Array<String>>(value));
-    if (name == "dump_dir") options.dump.directory = Downcast<String>(value).str();
-    if (name == "progress") options.progress = ToProgress(Downcast<PackedFunc>(value));
+    if (name == "external") options.external = ToStrings(Expect<Array<String>>(value));
+    if (name == "disabled_pass") options.disabled_pass = ToStrings(Expect<Array<String>>(value));
+    if (name == "required_pass") options.required_pass = ToStrings(Expect<Array<String>>(value));
+    if (name == "dump") options.dump.stages = ToStrings(Expect<Array<String>>(value));
+    if (name == "dump_dir") options.dump.directory = Expect<String>(value).str();
+    if (name == "progress") options.progress = ToProgress(Expect<PackedFunc>(value));
     if (name == "config") {
-      for (const auto& [option, text] : Downcast<Map<String, String>>(value)) options.config[option.str()] = text.str();
+      for (const auto& [option, text] : Expect<Map<String, String>>(value)) options.config[option.str()] = text.str();
     }
   }
   return options;

@@ -26,7 +26,7 @@ Array<ObjectRef> FromOnnx(const std::string& data, Map<String, ObjectRef> shapes
   options.freeze_params = freeze_params;
   for (const auto& [name, shape] : shapes) {
     std::vector<int64_t> sizes;
-    for (const ObjectRef& dim : Downcast<Array<ObjectRef>>(shape)) sizes.push_back(ToInt(dim, "shapes"));
+    for (const ObjectRef& dim : Expect<Array<ObjectRef>>(shape)) sizes.push_back(ToInt(dim, "shapes"));
     options.shapes[name] = sizes;
   }
   for (const auto& [name, value] : dims) options.dims[name] = ToInt(value, "dimensions");

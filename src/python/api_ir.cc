@@ -69,7 +69,10 @@ void RegisterModules() {
   RegisterChecked("ir.IRModule", [](Map<GlobalVar, BaseFunc> functions, Map<GlobalTypeVar, TypeData> types) {
     return IRModule(functions, types);
   });
-  RegisterChecked("ir.Module_FromExpr", [](RelayExpr expr) { return IRModule::FromExpr(expr); });
+  RegisterChecked("ir.Module_FromExpr", [](AnyValue value) {
+    if (value.as<BaseFuncNode>() != nullptr) return IRModule::FromExpr(Expect<BaseFunc>(value));
+    return IRModule::FromExpr(Expect<RelayExpr>(value));
+  });
   RegisterChecked("ir.Module_GetGlobalVar",
                   [](IRModule module, std::string name) { return module->GetGlobalVar(name); });
   RegisterChecked("ir.Module_ContainGlobalVar",

@@ -41,7 +41,7 @@ bool Relate(const Array<Type>& types, int num_inputs, const Attrs& attrs, TypeRe
   if (!result->IsInstance<TypeNode>()) {
     throw DTypeError(StrCat("a type relation must return a type or None, not ", result->type_key()));
   }
-  reporter.Assign(types[types.size() - 1], Downcast<Type>(result));
+  reporter.Assign(types[types.size() - 1], Expect<Type>(result));
   return true;
 }
 

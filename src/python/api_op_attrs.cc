@@ -23,7 +23,7 @@ std::map<std::pair<std::string, std::string>, int>& Levels() {
 relay::FLegalize AsRewriteRule(const PackedFunc& rule) {
   return [rule](const Attrs& attrs, const Array<RelayExpr>& args, const Array<Type>& types) -> RelayExpr {
     ObjectRef result = rule(attrs, args, types).As<ObjectRef>();
-    return result.defined() ? Downcast<RelayExpr>(result) : RelayExpr();
+    return result.defined() ? Expect<RelayExpr>(result) : RelayExpr();
   };
 }
 

@@ -36,6 +36,7 @@ class StorageInfoNode : public Object {
 /// Planner "" and "relay": as Relay plans a fused function, in which reshapes have memory of their own; "arena": the
 /// default of builds.
 Map<RelayExpr, ObjectRef> PlanMemory(relay::Function func, std::string planner) {
+  if (!func.defined()) throw DTypeError("a plan is made of a relay.Function, not of null");
   bool arena = planner == "arena";
   if (!arena && !planner.empty() && planner != "relay") {
     throw Error(StrCat("unknown memory planner '", planner, "'; there are relay and arena"));

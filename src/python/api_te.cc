@@ -11,6 +11,7 @@
 #include "treadle/arith/analyzer.h"
 #include "treadle/driver/build_module.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/relay/expr_functor.h"
 #include "treadle/relay/text.h"
 #include "treadle/relay/type_infer.h"
 #include "treadle/targets/auto_schedule.h"
@@ -91,7 +92,7 @@ void RegisterNodes() {
   Reg("tir.infinity", [](DataType dtype) { return tir::infinity(dtype); });
   Reg("tir.Var", [](std::string name, DataType dtype) { return Var(name, dtype); });
   Reg("tir.IterVar", [](ObjectRef dom, Var var, int type, std::string tag) {
-    return IterVar(Downcast<Range>(dom), var, static_cast<tir::IterVarType>(type), tag);
+    return IterVar(Expect<Range>(dom), var, static_cast<tir::IterVarType>(type), tag);
   });
   Reg("ir.Range", [](PrimExpr begin, PrimExpr end) { return Range::FromMinExtent(begin, end - begin); });
   Reg("ir.Range_from_min_extent", [](PrimExpr min, PrimExpr extent) { return Range::FromMinExtent(min, extent); });
@@ -100,7 +101,7 @@ void RegisterNodes() {
   });
   Reg("tir.Reduce",
       [](tir::CommReducer combiner, Array<PrimExpr> source, Array<IterVar> axis, ObjectRef condition,
-         Array<PrimExpr> init) { return te::CommReduce(combiner, source, axis, Downcast<PrimExpr>(condition), init); });
+         Array<PrimExpr> init) { return te::CommReduce(combiner, source, axis, Expect<PrimExpr>(condition), init); });
   Reg("tir.Call",
       [](DataType dtype, std::string name, Array<PrimExpr> args) { return tir::CallIntrin(dtype, name, args); });
   Reg("tir.AsText", [](ObjectRef node, bool version) { return tir::AsText(node, version); });
@@ -154,10 +155,9 @@ std::vector<te::Parameter> Parameters(const Array<ObjectRef>& params, const Arra
   for (size_t i = 0; i < params.size(); ++i) {
     const ObjectRef param = params[i];
     if (param.as<te::TensorNode>()) {
-      result.emplace_back(Downcast<Tensor>(param),
-                          Downcast<tir::Buffer>(i < buffers.size() ? buffers[i] : ObjectRef()));
+      result.emplace_back(Expect<Tensor>(param), Expect<tir::Buffer>(i < buffers.size() ? buffers[i] : ObjectRef()));
     } else if (param.as<tir::VarNode>()) {
-      result.emplace_back(Downcast<Var>(param));
+      result.emplace_back(Expect<Var>(param));
     } else {
       throw DTypeError(StrCat("argument ", i, " of the function: expected a tensor or a variable, not ",
                               param.defined() ? param->type_key() : "None"));
@@ -274,18 +274,18 @@ class ScheduleRef : public ObjectRef {
 
 std::vector<PrimExpr> Factors(const Array<ObjectRef>& factors) {
   std::vector<PrimExpr> result;
-  for (const ObjectRef& f : factors) result.push_back(Downcast<PrimExpr>(f));
+  for (const ObjectRef& f : factors) result.push_back(Expect<PrimExpr>(f));
   return result;
 }
 
 void RegisterTirSchedule() {
   using tir::BlockRV;
   using tir::LoopRV;
-  Reg("tir.schedule.Schedule", [](ObjectRef source) {
+  Reg("tir.schedule.Schedule", [](AnyValue source) {
     if (source.as<tir::PrimFuncNode>()) {
-      return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(tir::Schedule(Downcast<tir::PrimFunc>(source)))));
+      return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(tir::Schedule(Expect<tir::PrimFunc>(source)))));
     }
-    return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(tir::Schedule(Downcast<IRModule>(source)))));
+    return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(tir::Schedule(Expect<IRModule>(source)))));
   });
   Reg("tir.schedule.Copy",
       [](ScheduleRef s) { return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(s.schedule().Copy()))); });
@@ -355,7 +355,7 @@ void RegisterTirBlocks() {
     s.schedule().PadEinsum(b, values);
   });
   Reg("tir.TensorIntrin", [](std::string name, tir::PrimFunc desc, ObjectRef body, ObjectRef update) {
-    return tir::TensorIntrin(name, desc, Downcast<tir::PrimFunc>(body), Downcast<tir::PrimFunc>(update));
+    return tir::TensorIntrin(name, desc, Expect<tir::PrimFunc>(body), Expect<tir::PrimFunc>(update));
   });
   Reg("tir.schedule.blockize", [](ScheduleRef s, LoopRV l) { return s.schedule().Blockize(l); });
   Reg("tir.schedule.decompose_reduction",
@@ -363,15 +363,15 @@ void RegisterTirBlocks() {
   Reg("tir.schedule.rfactor", [](ScheduleRef s, LoopRV l, int axis) { return s.schedule().RFactor(l, axis); });
   Reg("tir.schedule.annotate", [](ScheduleRef s, ObjectRef target, std::string key, ObjectRef value) {
     if (target.as<tir::BlockRVNode>())
-      s.schedule().Annotate(Downcast<BlockRV>(target), key, value);
+      s.schedule().Annotate(Expect<BlockRV>(target), key, value);
     else
-      s.schedule().Annotate(Downcast<LoopRV>(target), key, value);
+      s.schedule().Annotate(Expect<LoopRV>(target), key, value);
   });
   Reg("tir.schedule.unannotate", [](ScheduleRef s, ObjectRef target, std::string key) {
     if (target.as<tir::BlockRVNode>())
-      s.schedule().Unannotate(Downcast<BlockRV>(target), key);
+      s.schedule().Unannotate(Expect<BlockRV>(target), key);
     else
-      s.schedule().Unannotate(Downcast<LoopRV>(target), key);
+      s.schedule().Unannotate(Expect<LoopRV>(target), key);
   });
 }
 
@@ -379,7 +379,12 @@ void RegisterTirBlocks() {
 
 void RegisterTeApi() {
   Reg("topi.Compute", [](relay::Function func, Array<Tensor> inputs, std::string target) {
-    func = Downcast<relay::Function>(relay::InferType(func));
+    const Array<relay::Var> free = relay::FreeVars(func);
+    if (!free.empty()) {
+      throw DTypeError(
+          StrCat("the graph's variable ", free[0]->name_hint(), " is no tensor expression; expected a te.Tensor"));
+    }
+    func = Expect<relay::Function>(relay::InferType(func));
     return driver::ComputeOnTensors(func, inputs, Target(target));
   });
   RegisterOperators();

@@ -28,8 +28,8 @@ void Reg(const std::string& name, F function) {
 /// Expressions are evaluated where a statement is expected.
 Stmt StmtOf(const ObjectRef& value) {
   if (!value.defined()) throw DTypeError("expected a statement but got null");
-  if (value->IsInstance<PrimExprNode>()) return tir::Evaluate(Downcast<PrimExpr>(value));
-  return Downcast<Stmt>(value);
+  if (value->IsInstance<PrimExprNode>()) return tir::Evaluate(Expect<PrimExpr>(value));
+  return Expect<Stmt>(value);
 }
 
 Stmt StmtOrNull(const ObjectRef& value) { return value.defined() ? StmtOf(value) : Stmt(); }
@@ -153,13 +153,13 @@ void RegisterBlocks() {
           found.reads = BehindView(found.reads, match);
           found.writes = BehindView(found.writes, match);
         }
-        return tir::Block(axes, reads.defined() ? Downcast<Array<tir::BufferRegion>>(reads) : found.reads,
-                          writes.defined() ? Downcast<Array<tir::BufferRegion>>(writes) : found.writes, name, inner,
+        return tir::Block(axes, reads.defined() ? Expect<Array<tir::BufferRegion>>(reads) : found.reads,
+                          writes.defined() ? Expect<Array<tir::BufferRegion>>(writes) : found.writes, name, inner,
                           first, allocated, matched, annotations);
       });
   Reg("tir.BlockRealize", [](Array<PrimExpr> values, PrimExpr predicate, Stmt block) {
     RequireBool(predicate, "a block");
-    const tir::Block realized = Downcast<tir::Block>(block);
+    const tir::Block realized = Expect<tir::Block>(block);
     if (values.size() != realized->iter_vars.size()) {
       throw Error(StrCat("block '", realized->name_hint, "' has ", realized->iter_vars.size(), " axes, which ",
                          values.size(), " values are bound to"));
@@ -174,7 +174,7 @@ void RegisterBlocks() {
           StrCat("the range of loop ", var->name_hint, " has dtype ", extent.dtype(), "; expected integers"));
     }
     return tir::For(var, min, extent, static_cast<tir::ForKind>(kind), StmtOf(body),
-                    thread.defined() ? Downcast<tir::IterVar>(thread) : tir::IterVar(), annotations);
+                    thread.defined() ? Expect<tir::IterVar>(thread) : tir::IterVar(), annotations);
   });
   Reg("tir.BufferOver", [](Var data, Array<PrimExpr> shape, DataType dtype, std::string name, Array<PrimExpr> strides,
                            ObjectRef elem_offset, int align, int offset_factor) {
@@ -183,7 +183,7 @@ void RegisterBlocks() {
                               "; expected a pointer, such as the data of another buffer"));
     }
     return Buffer(data, dtype, shape, strides,
-                  elem_offset.defined() ? Downcast<PrimExpr>(elem_offset) : PrimExpr(ObjectPtr<Object>()), name,
+                  elem_offset.defined() ? Expect<PrimExpr>(elem_offset) : PrimExpr(ObjectPtr<Object>()), name,
                   align <= 0 ? 64 : align, offset_factor);
   });
 }
@@ -193,11 +193,11 @@ void RegisterBuffers() {
                             Array<PrimExpr> strides, ObjectRef elem_offset, int align, int offset_factor) {
     Buffer plain = tir::DeclBuffer(shape, dtype, name, scope);
     if (strides.empty() && !elem_offset.defined() && align <= 0 && offset_factor == 0) return plain;
-    return Buffer(plain->data, dtype, shape, strides, Downcast<PrimExpr>(elem_offset), name, align <= 0 ? 64 : align,
+    return Buffer(plain->data, dtype, shape, strides, Expect<PrimExpr>(elem_offset), name, align <= 0 ? 64 : align,
                   offset_factor);
   });
   Reg("tir.BufferScope", [](Buffer buffer) { return buffer.scope(); });
-  Reg("tir.AddressOf", [](PrimExpr load) { return tir::AddressOf(Downcast<tir::BufferLoad>(load)); });
+  Reg("tir.AddressOf", [](PrimExpr load) { return tir::AddressOf(Expect<tir::BufferLoad>(load)); });
   Reg("tir.StringImm", [](std::string value) { return tir::StringImm(value); });
   Reg("tir.PrimFunc", [](Array<Var> params, ObjectRef body, Map<Var, Buffer> buffer_map, Map<String, ObjectRef> attrs) {
     return tir::PrimFunc(params, StmtOf(body), Type(), buffer_map, DictAttrs(attrs));
@@ -263,12 +263,12 @@ class CallbackTransform : public tir::StmtExprMutator {
     const bool wanted = kinds_.empty() || kinds_.count(node->type_key()) != 0;
     if (wanted && pre_.defined()) {
       ObjectRef result = pre_(node).template As<ObjectRef>();
-      if (result.defined()) return Downcast<Ref>(result);
+      if (result.defined()) return Expect<Ref>(result);
     }
     Ref changed = children();
     if (wanted && post_.defined()) {
       ObjectRef result = post_(changed).template As<ObjectRef>();
-      if (result.defined()) return Downcast<Ref>(result);
+      if (result.defined()) return Expect<Ref>(result);
     }
     return changed;
   }
@@ -278,13 +278,14 @@ class CallbackTransform : public tir::StmtExprMutator {
 
 void RegisterFunctors() {
   Reg("tir.PostOrderVisit", [](AnyValue node, runtime::PackedFunc visit) {
+    if (node.as<PrimExprNode>() == nullptr && node.as<tir::PrimFuncNode>() == nullptr) Expect<Stmt>(node);
     tir::PostOrderVisit(node, [&](const ObjectRef& n) { visit(n); });
   });
   Reg("tir.IRTransform", [](Stmt stmt, OrNull<runtime::PackedFunc> pre, OrNull<runtime::PackedFunc> post,
                             Array<String> kinds) { return CallbackTransform(pre, post, kinds).Run(stmt); });
   Reg("tir.Substitute", [](AnyValue node, Map<Var, PrimExpr> vmap) -> ObjectRef {
-    if (node.as<PrimExprNode>()) return tir::Substitute(Downcast<PrimExpr>(node), vmap);
-    return tir::Substitute(Downcast<Stmt>(node), vmap);
+    if (node.as<PrimExprNode>()) return tir::Substitute(Expect<PrimExpr>(node), vmap);
+    return tir::Substitute(Expect<Stmt>(node), vmap);
   });
   Reg("tir.FuncWithBody", [](tir::PrimFunc func, Stmt body) {
     func.CopyOnWrite()->body = body;

@@ -77,7 +77,7 @@ Value Invoke(VmMachine machine, std::string name, Array<Value> args) {
   if (index < 0) throw Error(StrCat("the program has no function \"", name, "\""));
   const IRModule& module = machine->executable->module;
   Type type;
-  if (module->ContainGlobalVar(name)) type = Downcast<relay::Function>(module->Lookup(name))->ret_type;
+  if (module->ContainGlobalVar(name)) type = Expect<relay::Function>(module->Lookup(name))->ret_type;
   std::vector<ObjectRef> values;
   for (const Value& arg : args) values.push_back(driver::ToVmValue(arg));
   return driver::FromVmValue(machine->machine->Invoke(static_cast<uint32_t>(index), std::move(values)), type, module);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/checked.h"
 
+#include "treadle/tir/function.h"
+
 namespace treadle::python {
 namespace {
 
@@ -9,22 +11,30 @@ const char* NameOf(const TypeInfo* type) {
   return type == MapNode::StaticTypeInfo() ? "a dict" : type->key.c_str();
 }
 
-/// Checks `object` and what it holds; `where` is the path to it from the argument.
-void CheckValue(const runtime::ArgValue& argument, const std::string& where, const ValueRule& rule,
-                const ObjectRef& object) {
-  if (object.defined() ? !object->type_info()->IsA(rule.type) : rule.required) {
-    throw DTypeError(StrCat("argument ", argument.index(), where, ": expected ", NameOf(rule.type), " but got ",
+std::string Within(const std::string& where, const std::string& part) {
+  return where.empty() ? part : where + ", " + part;
+}
+
+bool IsKind(const ObjectRef& object, const ValueRule& rule) {
+  const TypeInfo* type = object->type_info();
+  return type->IsA(rule.type) && (rule.other == nullptr || !type->IsA(rule.other));
+}
+
+/// Checks `object` and what it holds; `where` is the path to it.
+void CheckAt(const std::string& where, const ValueRule& rule, const ObjectRef& object) {
+  if (object.defined() ? !IsKind(object, rule) : rule.required) {
+    throw DTypeError(StrCat(where, where.empty() ? "" : ": ", "expected ", NameOf(rule.type), " but got ",
                             object.defined() ? object->type_key() : "null"));
   }
   if (rule.item == nullptr) return;
   if (const auto* array = object.as<ArrayNode>()) {
     for (size_t i = 0; i < array->items.size(); ++i) {
-      CheckValue(argument, StrCat(where, ", element ", i), *rule.item, array->items[i]);
+      CheckAt(Within(where, StrCat("element ", i)), *rule.item, array->items[i]);
     }
   } else if (const auto* map = object.as<MapNode>()) {
     for (const auto& [key, value] : map->items) {
-      if (rule.key != nullptr) CheckValue(argument, where + ", a key", *rule.key, key);
-      CheckValue(argument, where + ", a value", *rule.item, value);
+      if (rule.key != nullptr) CheckAt(Within(where, "a key"), *rule.key, key);
+      CheckAt(Within(where, "a value"), *rule.item, value);
     }
   }
 }
@@ -32,10 +42,20 @@ void CheckValue(const runtime::ArgValue& argument, const std::string& where, con
 /// The type of a value that is no container is left to the conversion: it takes numbers for scalar expressions.
 void CheckArgument(const runtime::ArgValue& value, const ValueRule& rule) {
   if (value.is_null() && rule.required) value.ThrowMismatch(NameOf(rule.type));
-  if (rule.item != nullptr) CheckValue(value, "", rule, value.AsObjectRef());
+  if (rule.item != nullptr || rule.other != nullptr) {
+    CheckAt(StrCat("argument ", value.index()), rule, value.AsObjectRef());
+  }
 }
 
 }  // namespace
+
+const ValueRule* RuleOf<RelayExpr>::Get() {
+  static const ValueRule rule{RelayExprNode::StaticTypeInfo(), true, nullptr, nullptr,
+                              tir::PrimFuncNode::StaticTypeInfo()};
+  return &rule;
+}
+
+void CheckValue(const ValueRule& rule, const ObjectRef& value) { CheckAt("", rule, value); }
 
 runtime::PackedFunc CheckedFunction(runtime::PackedFunc function, std::vector<const ValueRule*> rules) {
   return runtime::PackedFunc(

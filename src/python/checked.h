@@ -38,8 +38,9 @@ inline constexpr bool kRequired<OrNull<T>> = false;
 struct ValueRule {
   const TypeInfo* type;
   bool required;
-  const ValueRule* key;   ///< of a dict; else null
-  const ValueRule* item;  ///< of a list or dict; else null
+  const ValueRule* key;             ///< of a dict; else null
+  const ValueRule* item;            ///< of a list or dict; else null
+  const TypeInfo* other = nullptr;  ///< a class derived from `type` that is none
 };
 
 /// The rule of parameters of type T; null where any value passes, or where the conversion checks it.
@@ -53,6 +54,11 @@ struct RuleOf {
       return nullptr;
     }
   }
+};
+/// Functions of other IRs are expressions of the graph IR in name only.
+template <>
+struct RuleOf<RelayExpr> {
+  static const ValueRule* Get();
 };
 template <typename T>
 struct RuleOf<Array<T>> {
@@ -77,6 +83,14 @@ template <typename F, typename R, typename... A>
 runtime::PackedFunc CheckedAs(F function, R (*)(A...)) {
   return CheckedFunction(runtime::PackedFunc::FromTyped(std::move(function)),
                          {RuleOf<runtime::detail::Bare<A>>::Get()...});
+}
+
+void CheckValue(const ValueRule& rule, const ObjectRef& value);
+/// A value (or null) that has to be a T: a DTypeError if it isn't. What Downcast is to our own mistakes.
+template <typename T>
+T Expect(const ObjectRef& value) {
+  if (value.defined()) CheckValue(*RuleOf<T>::Get(), value);
+  return T(value.data());
 }
 
 /// As Registry::RegisterTyped; also lists and maps hold what they should, and nothing is null that can't be.

@@ -11,6 +11,11 @@
 namespace treadle::runtime {
 namespace {
 
+const Module& Defined(const Module& module) {
+  if (!module.defined()) throw DTypeError("expected a Module but got null");
+  return module;
+}
+
 void AddRegistryFunctions(const AddBuiltin& add) {
   add("runtime.ListGlobalFuncNames", PackedFunc::FromTyped([] {
         Array<String> names;
@@ -33,11 +38,12 @@ void AddModuleFunctions(const AddBuiltin& add) {
       }));
   add("runtime.ModuleImport", PackedFunc::FromTyped([](Module module, Module other) { module.Import(other); }));
   add("runtime.ModuleImports", PackedFunc::FromTyped([](Module module) {
-        return Array<Module>(module.imports().begin(), module.imports().end());
+        const auto& imports = Defined(module).imports();
+        return Array<Module>(imports.begin(), imports.end());
       }));
-  add("runtime.ModuleGetTypeKey", PackedFunc::FromTyped([](Module module) { return module.module_type(); }));
+  add("runtime.ModuleGetTypeKey", PackedFunc::FromTyped([](Module module) { return Defined(module).module_type(); }));
   add("runtime.ModuleGetSource",
-      PackedFunc::FromTyped([](Module module, std::string format) { return module->GetSource(format); }));
+      PackedFunc::FromTyped([](Module module, std::string format) { return Defined(module)->GetSource(format); }));
   // (module, function, device, number, repeat, min_repeat_ms): a function that times calls of that function with its
   // own arguments and returns the seconds of each repetition as doubles in bytes.
   add("runtime.ModuleTimeEvaluator", PackedFunc::FromTyped([](Module module, std::string name, Device device,

@@ -118,18 +118,22 @@ Module MakeMetadataModule(ParamList constants, ConstantsOfSymbols symbols, const
 
 void AddMetadataFunctions(const AddBuiltin& add) {
   add("runtime.MetadataModuleCreate",
-      PackedFunc::FromTyped(
-          [](Map<String, NDArray> constants, Map<String, Array<String>> symbols, Module host, Array<Module> externals) {
-            ParamList list;
-            for (const auto& [name, value] : constants) list.emplace_back(name.str(), value);
-            ConstantsOfSymbols names_of;
-            for (const auto& [symbol, names] : symbols) {
-              auto& of_symbol = names_of[symbol.str()];
-              for (const String& name : names) of_symbol.push_back(name.str());
-            }
-            std::vector<Module> modules(externals.begin(), externals.end());
-            return MakeMetadataModule(std::move(list), std::move(names_of), host, modules);
-          }));
+      PackedFunc::FromTyped([](Map<String, NDArray> constants, Map<String, Array<String>> symbols, Module host,
+                               Array<Module> externals) {
+        if (constants.get() == nullptr || symbols.get() == nullptr || !host.defined() || externals.get() == nullptr) {
+          throw DTypeError(
+              "a module with constants takes dicts of constants and symbols, a module and a list of modules");
+        }
+        ParamList list;
+        for (const auto& [name, value] : constants) list.emplace_back(name.str(), value);
+        ConstantsOfSymbols names_of;
+        for (const auto& [symbol, names] : symbols) {
+          auto& of_symbol = names_of[symbol.str()];
+          for (const String& name : names) of_symbol.push_back(name.str());
+        }
+        std::vector<Module> modules(externals.begin(), externals.end());
+        return MakeMetadataModule(std::move(list), std::move(names_of), host, modules);
+      }));
   add("runtime.module.loadbinary_metadata",
       PackedFunc::FromTyped([](std::string bytes) { return MetadataModule::LoadFromBinary(bytes); }));
 }

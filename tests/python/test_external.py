@@ -68,6 +68,15 @@ def test_fresh_process_without_the_compiler(name, tmp_path):
     np.testing.assert_allclose(result[result.files[0]], expected, rtol=1e-6)
 
 
+def test_graphs_without_types_are_partitioned():
+    a, b = (relay.var(n, shape=(10, 10)) for n in "ab")
+    begin, end = (lambda value, mark=mark: getattr(relay.annotation, mark)(value, "ccompiler")
+                  for mark in ("compiler_begin", "compiler_end"))
+    func = relay.Function([a, b], end(relay.add(begin(a), begin(b))))
+    region = transform.PartitionGraph()(treadle.IRModule.from_expr(func))["tvmgen_default_ccompiler_main_0"]
+    assert [str(p.checked_type) for p in region.params] == ["Tensor[(10, 10), float32]"] * 2
+
+
 def test_predicates_and_regions_under_the_originals_names():
     for op in ("add", "subtract", "multiply"):
         treadle.ir.register_op_attr(op, "target.ccompiler")(lambda call: True)

@@ -134,6 +134,7 @@ def test_groups_and_bounds_of_schedules():
     s = te.create_schedule(d.op)
     group = s.create_group(outputs=c, inputs=a)
     assert sorted(stage.op.name for stage in group.stages) == ["B", "C"]
+    assert s[b].group is group and s[d].group is None and s.groups == [group]
     group.compute_at(s[d], d.op.axis[0])
     value, out = np.random.default_rng(0).random((8, 8), "float32"), tvm.nd.empty((8, 8))
     tvm.build(s, [a, d], "llvm")(tvm.nd.array(value), out)

@@ -411,3 +411,67 @@ def test_buffers_over_the_data_of_others():
 def test_mistakes_in_older_loads_and_stores(line, message):
     with pytest.raises(ScriptError, match=message):
         from_source(HEAD + f"  {line}\n")
+
+
+def launched():
+    """B[i] = A[i] + 1 by 8 blocks of 128 threads, in the three ways to say so."""
+    @T.prim_func
+    def env(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
+        bx = T.env_thread("blockIdx.x")
+        tx = T.env_thread("threadIdx.x")
+        T.launch_thread(bx, 8)
+        T.launch_thread(tx, 128)
+        B[bx * 128 + tx] = A[bx * 128 + tx] + T.float32(1)
+
+    @T.prim_func
+    def around(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
+        with T.launch_thread("blockIdx.x", 8) as bx:
+            with T.launch_thread("threadIdx.x", 128) as tx:
+                B[bx * 128 + tx] = A[bx * 128 + tx] + T.float32(1)
+
+    @T.prim_func
+    def named(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
+        bx = T.launch_thread("blockIdx.x", 8)
+        tx = T.launch_thread("threadIdx.x", 128)
+        B[bx * 128 + tx] = A[bx * 128 + tx] + T.float32(1)
+
+    return [env, around, named]
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_threads_that_a_function_launches(index):
+    func = launched()[index]
+    tvm.ir.assert_structural_equal(from_source(func.script()), func, True)
+    lowered = str(tvm.lower(func, target="opencl"))
+    assert '(bx: int32, 0, 8) thread_binding("blockIdx.x")' in lowered and "thread_extent" not in lowered
+    with pytest.raises(tvm.TargetError, match="loop bx is bound to a thread of a device, which the llvm backend doesn't have"):
+        tvm.build(func, target="llvm")
+    if not tvm.opencl().exist:
+        pytest.skip("no OpenCL device")
+    a = np.random.default_rng(0).random(1024, "float32")
+    out = tvm.nd.empty((1024,), device=tvm.opencl())
+    tvm.build(func, target="opencl")(tvm.nd.array(a, tvm.opencl()), out)
+    np.testing.assert_array_equal(out.numpy(), a + np.float32(1))
+
+
+def test_mistakes_with_threads():
+    for text, message in (('T.launch_thread("threadIdx.q", 3)', "there is no thread axis 'threadIdx.q'"),
+                          ('T.launch_thread("threadIdx.x")', "expected T.launch_thread"),
+                          ("x = T.env_thread()", "expected T.env_thread")):
+        with pytest.raises(tvm.Error, match=message):
+            from_source(f"@T.prim_func\ndef f(A: T.Buffer((4,), \"float32\")):\n    {text}\n    A[0] = T.float32(1)\n")
+
+
+def test_reinterpreted_bits():
+    @T.prim_func
+    def bits(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "int32")):
+        for i in range(8):
+            B[i] = T.reinterpret("int32", A[i]) + T.reinterpret(A[i], "int32") * 0
+
+    tvm.ir.assert_structural_equal(from_source(bits.script()), bits, True)
+    a, out = np.linspace(-3, 3, 8).astype("float32"), tvm.nd.empty((8,), "int32")
+    for target in ("llvm", "c", "stackvm"):
+        tvm.build(bits, target=target)(tvm.nd.array(a), out)
+        np.testing.assert_array_equal(out.numpy(), a.view("int32"))
+    with pytest.raises(tvm.DTypeError, match="reinterpret of float32 as int64: widths differ"):
+        tir.reinterpret("int64", tir.const(1.0, "float32"))

@@ -365,3 +365,26 @@ def test_names_under_the_paths_of_scripts(capsys):
     assert tvm.ir.structural_equal(again.mod, sch.mod) and not tvm.ir.structural_equal(again.mod, Schedule(func).mod)
     with pytest.raises(tvm.Error):
         verify_trace_roundtrip(sch, mod=sch.mod)  # the steps were taken there already
+
+
+def test_registered_intrinsics_take_the_place_of_blocks():
+    def twice(compute):
+        x = te.placeholder((8,), name="X")
+        return te.create_prim_func([x, te.compute((8,), lambda i: compute(x[i]), name="Y")])
+
+    tvm.tir.TensorIntrin.register("twice8", twice(lambda v: v * 2.0), twice(lambda v: v + v), override=True)
+    x = te.placeholder((4, 16), name="X")
+    func = te.create_prim_func([x, te.compute((4, 16), lambda i, j: x[i, j] * 2.0, name="Y")])
+    value, out = np.random.default_rng(0).random((4, 16), "float32"), tvm.nd.empty((4, 16))
+    for as_block in (False, True):
+        s = tvm.tir.Schedule(func)
+        inner = s.split(s.get_loops("Y")[1], [None, 8])[1]
+        s.tensorize(s.blockize(inner) if as_block else inner, "twice8")
+        assert "+ X" in str(s.mod)
+        tvm.build(s.mod, target="llvm")(tvm.nd.array(value), out)
+        np.testing.assert_array_equal(out.numpy(), value * 2)
+    s = tvm.tir.Schedule(func)
+    with pytest.raises(tvm.Error, match="tensorize: block 'Y' has 0 blocks in it; expected one, as blockize makes it"):
+        s.tensorize(s.get_block("Y"), "twice8")
+    with pytest.raises(ValueError, match="there is no intrinsic none8"):
+        s.tensorize(s.get_loops("Y")[0], "none8")

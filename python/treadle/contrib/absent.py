@@ -32,6 +32,8 @@ _MODULES = {
     "nnpack": ("is_available fully_connected_inference convolution_inference", "products by a library are contrib.cblas"),
     "nvcc": ("compile_cuda find_cuda_path get_cuda_version get_target_compute_version parse_compute_version have_fp16 "
              "have_int8 have_tensorcore have_cudagraph have_bf16", _CUDA),
+    "relay_viz": ("RelayVisualizer VizNode VizEdge VizParser VizGraph DOTVizParser",
+                  "mod.astext() shows a graph; Model.report draws that of a compiled model with its times"),
     "rocblas": ("matmul batch_matmul", "there is no target for ROCm"), "rocm": ("rocm_link find_lld", "there is no target for ROCm"),
     "thrust": ("can_use_thrust", _CUDA), "xcode": ("create_dylib compile_metal", "there are no tools of Xcode here"),
 }

@@ -10,6 +10,7 @@ import numpy as np
 from .. import nd
 from .._dtype import to_numpy
 from .._ffi import Api, Array, register_object
+from ..error import DTypeError
 from ..ir import Attrs, BaseFunc, Constructor, Node, RelayExpr, Span, TensorType, Type, TypeVar, as_text
 
 if typing.TYPE_CHECKING:
@@ -26,6 +27,8 @@ def as_expr(value: typing.Any) -> RelayExpr:
         return value.astuple()
     if isinstance(value, (list, tuple)) and any(isinstance(item, RelayExpr) for item in value):
         return Tuple([as_expr(item) for item in value])
+    if value is None:
+        raise DTypeError("expected an expression, a number or an array but got None")
     return const(value)
 
 

@@ -49,6 +49,7 @@ class Statements(Expressions):
         self.attrs: dict[Any, Any] = {}
         self._handles: dict[Any, Any] = {}
         self._extents: dict[Any, Any] = {}  # variable of a loop: the range it takes
+        self._threads: dict[Any, Any] = {}  # variable of T.env_thread: its axis
 
     def suite(self, nodes: Any, names: Any = None) -> Any:
         """The statements of a suite as one; `names` are defined in it."""
@@ -111,7 +112,7 @@ class Statements(Expressions):
         variable = Var(targets[0].id, str(extent.dtype))
         thread = None
         if word == "thread_binding":
-            thread = self._thread(node.iter, named.pop("thread", None), str(extent.dtype))
+            thread = self._thread("thread_binding", named.pop("thread", None), str(extent.dtype))
         notes = {k: annotation(v) for k, v in (named.pop("annotations", None) or {}).items()}
         if named:
             self.fail(node.iter, f"there is no argument '{next(iter(named))}'")
@@ -130,10 +131,11 @@ class Statements(Expressions):
             high = self.typed(args[1], low.dtype)
         return low, (extent_of(low, high) if len(args) == 2 else high), named
 
-    def _thread(self, node, tag, dtype):
+    def _thread(self, word, tag, dtype, name=""):
         from ..tir.checks import check_thread
 
-        return _api.IterVar(None, Var(check_thread("thread_binding", tag), dtype), 1, tag)
+        check_thread(word, tag)
+        return _api.IterVar(None, Var(name or tag, dtype), 1, tag)
 
     def _grid(self, node, targets):
         extents = [as_expr(e) for e in self.arguments(node.iter)[0]]
@@ -181,11 +183,36 @@ class Statements(Expressions):
         return AttrStmt(target, key, value, self.suite(node.body))
 
     def _with_launch_thread(self, node, call, name):
+        variable, around = self._launched(call, name)
+        return around(self.suite(node.body, {name: variable}))
+
+    def _say_launch_thread(self, call):
+        return self._launched(call)[1]
+
+    def _make_launch_thread(self, call, name):
+        variable, around = self._launched(call, name)
+        self.define(name, variable)
+        return around
+
+    def _launched(self, call, name=""):
+        """The variable of T.launch_thread(axis of T.env_thread or its name, extent), and what it puts around statements."""
         args, _ = self.arguments(call)
-        extent = as_expr(args[1])
-        axis = self._thread(call, args[0], str(extent.dtype))
-        return AttrStmt(axis, "virtual_thread" if args[0].startswith("vthread") else "thread_extent", extent,
-                        self.suite(node.body, {name: axis.var}))
+        if len(args) != 2:
+            self.fail(call, "expected T.launch_thread(\"threadIdx.x\", extent)")
+        axis = self._threads.get(args[0]) if isinstance(args[0], Var) else None
+        extent = as_expr(args[1]) if axis is None else self.typed(args[1], axis.var.dtype)
+        if axis is None:
+            axis = self._thread("launch_thread", args[0], str(extent.dtype), name)
+        key = "virtual_thread" if axis.thread_tag.startswith("vthread") else "thread_extent"
+        return axis.var, lambda body: AttrStmt(axis, key, extent, body)
+
+    def _make_env_thread(self, call, name):
+        args, _ = self.arguments(call)
+        if len(args) != 1:
+            self.fail(call, "expected T.env_thread(\"threadIdx.x\")")
+        axis = self._thread("env_thread", args[0], "int32", name)
+        self._threads[axis.var] = axis
+        return axis.var
 
     def _with_LetStmt(self, node, call, name):
         value = self.expr(call.args[0])

@@ -45,6 +45,11 @@ def ceildiv(a: Any, b: Any) -> Any:
     return floordiv(as_expr(a) + (as_expr(b) - 1), b)
 
 
+def reinterpret(dtype: Any, value: Any) -> Any:
+    """The bits of a value as another type. The older order (value, dtype) is understood, too."""
+    return _tir.reinterpret(value, dtype) if isinstance(value, str) else _tir.reinterpret(dtype, value)
+
+
 def address_of(element: Any) -> Any:
     """The address of an element of a buffer."""
     return _tir.function._api.AddressOf(element)
@@ -119,7 +124,8 @@ class _Statement:
 
 STATEMENTS = ("block", "init", "axis", "grid", "serial", "parallel", "vectorized", "unroll", "thread_binding", "reads",
               "writes", "where", "block_attr", "func_attr", "alloc_buffer", "match_buffer", "allocate", "decl_buffer",
-              "buffer_decl", "evaluate", "attr", "LetStmt", "Assert", "launch_thread", "Let", "load", "store", "var")
+              "buffer_decl", "evaluate", "attr", "LetStmt", "Assert", "launch_thread", "env_thread",
+              "Let", "load", "store", "var")
 for _name in STATEMENTS:
     globals()[_name] = _Statement(f"T.{_name}")
 

@@ -2,6 +2,7 @@
 """The schedule of tensor expressions: stages with axes."""
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,12 @@ class Stage(Object):
     leaf_iter_vars: Array
 
     GROUPROOT, INLINE, _, SCOPE = 1, 2, 3, 4
+
+    @property
+    def group(self) -> Group | None:
+        """The group that Schedule.create_group put the stage into last."""
+        group = _GROUPS.get(self)
+        return group and group()
 
     def _axis(self, primitive, axis, stage=None):
         if not isinstance(axis, IterVar):
@@ -274,11 +281,16 @@ class Stage(Object):
                            check_factor("prefetch", f"the offset of tensor {tensor.name}", offset))
 
 
+# Groups belong to schedules, their stages to them: no entry outlives its schedule.
+_GROUPS: weakref.WeakKeyDictionary[Stage, weakref.ref[Group]] = weakref.WeakKeyDictionary()
+
+
 class Group:
     """Stages that Schedule.create_group put together."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self.stages = stages
+        _GROUPS.update(dict.fromkeys(stages, weakref.ref(self)))
 
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
         """Computes all of them inside one axis of another stage."""
@@ -342,7 +354,14 @@ class Schedule(Object):
                 members.append(op)
             if not stop:
                 waiting += [t.op for t in op.input_tensors if type(t.op).__name__ != "PlaceholderOp"]
-        return Group([self[op] for op in members if type(op).__name__ != "PlaceholderOp"])
+        group = Group([self[op] for op in members if type(op).__name__ != "PlaceholderOp"])
+        self.groups.append(group)
+        return group
+
+    @property
+    def groups(self) -> list[Group]:
+        """What create_group made."""
+        return self.__dict__.setdefault("_groups", [])
 
     def normalize(self) -> Schedule:
         """The schedule itself: it is always in normal form."""

@@ -9,7 +9,7 @@ from .expr import (Add, And, Broadcast, BufferLoad, Call, CallEffectKind, Cast, 
 from .expr import (acos, acosh, asin, asinh, atan, atanh, ceil, cos, cosh, erf, exp, exp2, exp10, floor, log, log1p, log2, log10, nearbyint,
                    round, rsqrt, sigmoid, sin, sinh, sqrt, tan, tanh, trunc)
 from .expr import (call_llvm_intrin, call_llvm_pure_intrin, ceildiv, clz, copysign, hypot, ldexp, nextafter, popcount, q_multiply_shift,
-                   ret, trace)
+                   reinterpret, ret, trace)
 from .expr import power as pow  # noqa: A004 - the familiar name
 from .function import Buffer, PrimFunc, decl_buffer, from_text
 from .schedule import BlockRV, LoopRV, Schedule, ScheduleError, Trace

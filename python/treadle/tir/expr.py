@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core import Object
+from .._dtype import DataType
 from .._ffi import Api, Array, get_global_func, register_func, register_object
 from ..error import DTypeError
 from ..ir import FloatImm, IntImm, Node, PrimExpr, Range, Type
@@ -510,6 +511,15 @@ def any(*conditions: Scalar) -> PrimExpr:
 def call_intrin(dtype: DTypeLike, name: str, *args: Scalar | str) -> PrimExpr:
     """A call of an intrinsic."""
     return _api.Call(str(dtype), name, [as_expr(a) for a in args])
+
+
+def reinterpret(dtype: DTypeLike, value: Scalar) -> PrimExpr:
+    """The bits of a value as another type of the same width."""
+    value, dtype = as_expr(value), DataType(dtype)
+    given = DataType(value.dtype)
+    if given.bits * given.lanes != dtype.bits * dtype.lanes:
+        raise DTypeError(f"reinterpret of {given} as {dtype}: widths differ")
+    return call_intrin(str(dtype), "tir.reinterpret", value)
 
 
 def call_extern(dtype: DTypeLike, name: str, *args: Scalar | str) -> PrimExpr:

@@ -13,11 +13,11 @@ from ..ir import GlobalVar, IntImm, IRModule, Node
 from .checks import ScheduleError, check_factor, check_scope, check_thread
 from .expr import IterVar, Var, as_expr
 from .function import PrimFunc
+from .tensor_intrin import TensorIntrin as _TensorIntrin
 
 if TYPE_CHECKING:
     from .._typing import Scalar
     from .function import Buffer
-    from .tensor_intrin import TensorIntrin as _TensorIntrin
 
 _api = Api("tir.schedule")
 
@@ -267,13 +267,19 @@ class Schedule:
         result = result if isinstance(result, (list, tuple)) else [result]
         _api.transform_layout(self._handle, block, kind == "write", index, variables, [as_expr(e) for e in result])
 
-    def tensorize(self, loop: LoopRV, intrin: _TensorIntrin | str) -> None:
+    def tensorize(self, loop: LoopRV | BlockRV, intrin: _TensorIntrin | str) -> None:
         """The nest that begins with the loop is replaced by an intrinsic that computes the same: a te.TensorIntrin, or
-        the name of one that TensorIntrin.register knows."""
+        the name of one that TensorIntrin.register knows. Of a block (such as blockize makes), the nest in it."""
         if isinstance(intrin, str):
-            intrin = TensorIntrin.get(intrin)
+            intrin = _TensorIntrin.get(intrin)
         if not isinstance(intrin, Node) or intrin._type_key() != "tir.TensorIntrin":
             raise ScheduleError(f"tensorize: expected an intrinsic (te.TensorIntrin), not {intrin!r}")
+        if isinstance(loop, BlockRV):
+            inner = self.get_child_blocks(loop)
+            if len(inner) != 1:
+                raise ScheduleError(f"tensorize: block '{self.get(loop).name_hint}' has {len(inner)} blocks in it; expected "
+                                    "one, as blockize makes it, or the loop that the nest begins with")
+            loop = self.get_loops(inner[0])[0]
         _api.tensorize(self._handle, _loop("tensorize", loop), intrin)
 
     def pad_einsum(self, block: BlockRV | str, padding: Sequence[int]) -> None:

@@ -27,6 +27,7 @@ bool IsLowered(const tir::PrimFunc& func) {
     if (const auto* op = node.as<tir::ForNode>()) {
       lowered = lowered && op->kind != tir::ForKind::kVectorized && op->kind != tir::ForKind::kUnrolled;
     }
+    if (const auto* op = node.as<tir::AttrStmtNode>()) lowered = lowered && op->node.as<tir::IterVarNode>() == nullptr;
     lowered = lowered && node.as<tir::BlockNode>() == nullptr;
   });
   return lowered;

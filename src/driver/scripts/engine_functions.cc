@@ -146,9 +146,15 @@ KernelCache& Cache() {
   return *cache;
 }
 
+const CCacheKey& Defined(const CCacheKey& key) {
+  if (!key.defined()) throw DTypeError("expected a CCacheKey but got null");
+  return key;
+}
+
 }  // namespace
 
 CCacheKey::CCacheKey(const relay::Function& source_func, const Target& target) {
+  if (!source_func.defined() || !target.defined()) throw DTypeError("a key of the cache needs a function and a target");
   auto node = MakeObject<CCacheKeyNode>();
   node->source_func = source_func;
   if (!source_func->body->checked_type_.defined()) {
@@ -163,9 +169,9 @@ void RegisterEngineFunctions() {
   Registry::RegisterTyped("relay.backend._make_CCacheKey",
                           [](relay::Function func, Target target) { return CCacheKey(func, target); });
   Registry::RegisterTyped("relay.backend._CompileEngineLower",
-                          [](CCacheKey key) { return GlobalEngine::Get().Lower(key); });
+                          [](CCacheKey key) { return GlobalEngine::Get().Lower(Defined(key)); });
   Registry::RegisterTyped("relay.backend._CompileEngineJIT",
-                          [](CCacheKey key) { return GlobalEngine::Get().Jit(key); });
+                          [](CCacheKey key) { return GlobalEngine::Get().Jit(Defined(key)); });
   Registry::RegisterTyped("relay.backend._CompileEngineClear", [] { GlobalEngine::Get().Clear(); });
   Registry::RegisterTyped("relay.backend._CompileEngineListItems", [] { return GlobalEngine::Get().Items(); });
   Registry::RegisterTyped("relay.backend.ExplainImplementations", [](relay::Function func, Target target) {

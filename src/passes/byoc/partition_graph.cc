@@ -190,8 +190,9 @@ namespace transform {
 Pass PartitionGraph(std::string mod_name) {
   return CreateModulePass(
       [mod_name](IRModule module, const PassContext& context) {
-        IRModule result = module;
-        for (const auto& [var, base] : module->functions) {
+        const IRModule typed_module = InferType()(module, context);
+        IRModule result = typed_module;
+        for (const auto& [var, base] : typed_module->functions) {
           const auto* func = base.as<FunctionNode>();
           if (func == nullptr || func->attrs->dict.contains(attr::kCompiler)) continue;
           Function typed = Downcast<Function>(DefaultRemover().Mutate(base));

@@ -303,8 +303,14 @@ class GraphFactoryModule final : public ModuleNode {
 };
 
 ParamList ToParamList(const Map<String, NDArray>& map) {
+  if (map.get() == nullptr) throw DTypeError("parameters are a dict from names to arrays, not null");
   ParamList params;
-  for (const auto& [name, value] : map) params.emplace_back(name.str(), value);
+  for (const auto& [key, value] : map->items) {
+    const auto* name = key.as<StringNode>();
+    if (name == nullptr || value.as<NDArrayNode>() == nullptr)
+      throw DTypeError("parameters are a dict from names to arrays");
+    params.emplace_back(name->value, NDArray(value.data()));
+  }
   return params;
 }
 

@@ -3,11 +3,13 @@
 
 #include "tir/passes/convert_ssa.h"
 #include "tir/passes/strided_access.h"
+#include "tir/passes/thread_extents.h"
 
 namespace treadle::tir {
 
 const std::vector<LoweringPass>& LoweringPasses() {
   static const std::vector<LoweringPass> passes = {
+      {"BindThreadExtents", BindThreadExtents, "threads that a function launches become loops bound to them"},
       {"LowerCustomDatatypes", LowerCustomDatatypes, "what users' element types do is written out"},
       {"LowerThreadAllreduce", LowerThreadAllreduce, "threads combine what each of them adds up of a reduction"},
       {"LowerInit", LowerInit, "reductions are initialised before their loops"},
