@@ -286,6 +286,15 @@ TEST(VectorizeLoop, LanesThatEndEarlyReadWhatTheyShareIfTheFirstOneRuns) {
                                "(broadcast(A[(n + 32)], 4)*@tir.masked_load(A[ramp(n, 1, 4)]"));
 }
 
+/// Remainders by a multiple of the lanes start at one, too.
+TEST(VectorizeLoop, LanesWithinBlocksOfBlocksAreLoadedTogether) {
+  ExpectBody(VectorizeLoop,
+             "for (i: int32, 0, 4) vectorized { "
+             "A[i] = A[floordiv(floormod(n*4 + i, 28), 16)*32 + floormod(floormod(n*4 + i, 28), 16)] }",
+             "A[ramp(0, 1, 4)] = A[broadcast(floordiv(floormod(n*4, 28), 16), 4)*broadcast(32, 4) + "
+             "ramp(floormod(floormod(n*4, 28), 16), 1, 4)]");
+}
+
 TEST(VectorizeLoop, LanesThatBeginLateAreALoop) {
   const char* const loop = "(i: int32, 0, 4) %{ if (7 < (n + i)) { A[i] = A[n + 32] * A[n + i] } }";
   const auto text = [&](const std::string& kind) {

@@ -121,6 +121,7 @@ int64_t KnownDivisor(const PrimExpr& e) {
   }
   if (const auto* op = e.as<AddNode>()) return std::gcd(KnownDivisor(op->a), KnownDivisor(op->b));
   if (const auto* op = e.as<SubNode>()) return std::gcd(KnownDivisor(op->a), KnownDivisor(op->b));
+  if (const auto* op = e.as<FloorModNode>()) return std::gcd(KnownDivisor(op->a), KnownDivisor(op->b));
   return 1;
 }
 

@@ -73,6 +73,15 @@ bool IsScattered(Schedule& sch, const BlockRV& block, int64_t lanes) {
   });
 }
 
+/// The most lanes, from `most` down to a row of four, whose operands are loaded as whole vectors; 1 where there are
+/// none.
+int64_t LoadableLanes(Schedule& sch, const BlockRV& block, int64_t most) {
+  for (int64_t lanes = most; lanes >= kRow; lanes /= 2) {
+    if (!IsScattered(sch, block, lanes)) return lanes;
+  }
+  return 1;
+}
+
 /// Bits of the widest value that the block computes with.
 int WidestBits(const tir::Block& node) {
   int bits = 8;
@@ -180,9 +189,10 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   // Short rows of an image are one where that is the same.
   constexpr int64_t kWhole = 16, kLong = 64;
   tir::Block node = sch.Get(block);
-  const bool scattered = loops.size() == node->iter_vars.size() && IsScattered(sch, block, kWhole);
-  if (loops.size() == node->iter_vars.size() && loops.size() > 1 && Extent(sch, loops.back()) % kWhole != 0 &&
-      Extent(sch, loops.back()) > 0 && !scattered && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
+  const bool per_axis = loops.size() == node->iter_vars.size();
+  const int64_t loadable = per_axis ? LoadableLanes(sch, block, kWhole) : kWhole;
+  if (per_axis && loops.size() > 1 && Extent(sch, loops.back()) % kWhole != 0 && Extent(sch, loops.back()) > 0 &&
+      loadable == kWhole && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
     LoopRV row = sch.Fuse({loops[loops.size() - 2], loops.back()});
     loops.resize(loops.size() - 2);
     loops.push_back(row);
@@ -190,13 +200,15 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   // The last loop becomes vectors where its extent divides or little is left; otherwise LLVM's loop vectoriser deals
   // with the rest.
   LoopRV last = loops.back();
-  int lanes = VectorLanes(Extent(sch, last));
+  int64_t lanes = VectorLanes(Extent(sch, last));
   if (lanes < kWhole && Extent(sch, last) >= kLong) lanes = kWhole;
-  if (lanes != 0 && !scattered) {
+  // Channels that move between blocks go in the vectors that both sides have whole: 4 where 28 follow others.
+  if (loadable < lanes) lanes = Extent(sch, last) % loadable == 0 ? loadable : 1;
+  if (lanes > 1) {
     if (Extent(sch, last) == lanes) {
       sch.Vectorize(last);
     } else {
-      sch.Vectorize(sch.Split(last, {PrimExpr(ObjectPtr<Object>()), PrimExpr(int64_t{lanes})})[1]);
+      sch.Vectorize(sch.Split(last, {PrimExpr(ObjectPtr<Object>()), PrimExpr(lanes)})[1]);
     }
   }
   // The loop around stays one of its own if enough others remain: what its iterations share is computed once.
