@@ -27,9 +27,9 @@ Type CheckValuesInfer(const InferContext& context) {
   CheckIntegral(values, "values");
   CheckIntegral(limits, "limits");
   if (attrs->rule != "index" && attrs->rule != "at_most" && attrs->rule != "at_least" && attrs->rule != "not_zero" &&
-      attrs->rule != "total" && attrs->rule != "broadcast") {
-    throw ShapeError(
-        StrCat("rule must be index, at_most, at_least, not_zero, total or broadcast, not \"", attrs->rule, "\""));
+      attrs->rule != "total" && attrs->rule != "broadcast" && attrs->rule != "equal") {
+    throw ShapeError(StrCat("rule must be index, at_most, at_least, not_zero, total, broadcast or equal, not \"",
+                            attrs->rule, "\""));
   }
   if (limits->shape.size() > 1 || (limits->shape.size() == 1 && values->shape.empty())) {
     throw ShapeError(StrCat("limits ", TypeText(limits), " must be a scalar, or a vector for values ", TypeText(values),
@@ -51,6 +51,7 @@ struct Checked {
     if (attrs->rule == "at_least") fits = value >= limit;
     if (attrs->rule == "not_zero") fits = tir::not_equal(value, Index(0));
     if (attrs->rule == "total") fits = value >= 0;
+    if (attrs->rule == "equal") fits = tir::equal(value, limit);
     if (attrs->rule == "broadcast") {
       fits = value >= 0 && (tir::equal(value, limit) || tir::equal(value, Index(1)) || tir::equal(limit, Index(1)));
     }

@@ -147,8 +147,8 @@ std::vector<size_t> SlicedAxes(const Attrs& attrs, size_t rank, size_t length) {
   return axes;
 }
 
-/// A bound or step of a slice. What is beyond any dimension does as well, and can't overflow.
-PrimExpr SliceNumber(const PrimExpr& number) {
+/// A bound or step of a slice, a border. What is beyond any dimension does as well, and can't overflow.
+PrimExpr FarAtMost(const PrimExpr& number) {
   constexpr int64_t kFar = int64_t{1} << 48;
   if (const int64_t* known = AsConstInt(number)) return Index(std::clamp(*known, -kFar, kFar));
   return Clamp(number, Index(-kFar), Index(kFar));
@@ -156,7 +156,7 @@ PrimExpr SliceNumber(const PrimExpr& number) {
 
 /// First index of a slice of a dimension of `size`, which may be `size` (or -1 going backwards): nothing is left then.
 PrimExpr SliceBegin(const PrimExpr& number, const PrimExpr& stride, const PrimExpr& size) {
-  const PrimExpr begin = SliceNumber(number);
+  const PrimExpr begin = FarAtMost(number);
   PrimExpr b = Select(begin < 0, begin + size, begin);
   PrimExpr forward = Clamp(b, Index(0), size);
   if (const int64_t* s = AsConstInt(stride); s != nullptr && *s > 0) return forward;
@@ -168,7 +168,7 @@ Shapes StridedSliceShapes(const Attrs& attrs, const Array<TensorType>& operands,
   std::vector<size_t> axes = SlicedAxes(attrs, out.size(), Length(operands[1]));
   for (size_t i = 0; i < axes.size(); ++i) {
     auto k = static_cast<int64_t>(i);
-    PrimExpr size = out[axes[i]], stride = SliceNumber(element(3, k)), begin = SliceBegin(element(1, k), stride, size);
+    PrimExpr size = out[axes[i]], stride = FarAtMost(element(3, k)), begin = SliceBegin(element(1, k), stride, size);
     PrimExpr end = SliceBegin(element(2, k), stride, size);
     PrimExpr up = tir::floordiv(end - begin + stride - 1, tir::max(stride, Index(1)));
     if (const int64_t* s = AsConstInt(stride); s != nullptr && *s > 0) {
@@ -202,11 +202,16 @@ Array<Tensor> StridedSliceCompute(const Attrs& attrs, const Array<Tensor>& input
       "strided_slice", tag::kInjective)};
 }
 
+/// A border whose width isn't computed from dimensions could be of any number.
+PrimExpr Border(const PrimExpr& width) {
+  return AsConstInt(width) != nullptr || width.as<tir::VarNode>() != nullptr ? FarAtMost(width) : width;
+}
+
 Shapes PadShapes(const Attrs&, const Array<TensorType>& operands, const ElementOf& element) {
   Array<PrimExpr> out;
   for (size_t d = 0; d < operands[0]->shape.size(); ++d) {
     auto k = static_cast<int64_t>(d);
-    out.push_back(operands[0]->shape[d] + element(1, 2 * k) + element(1, 2 * k + 1));
+    out.push_back(operands[0]->shape[d] + Border(element(1, 2 * k)) + Border(element(1, 2 * k + 1)));
   }
   return {out};
 }
@@ -223,8 +228,8 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
         PrimExpr inside = tir::make_bool(true);
         Array<PrimExpr> at;
         for (size_t d = 0; d < x.ndim(); ++d) {
-          PrimExpr before =
-              tir::cast(DataType::Int(64), inputs[1](Array<PrimExpr>{Index(static_cast<int64_t>(d)), Index(0)}));
+          PrimExpr before = FarAtMost(
+              tir::cast(DataType::Int(64), inputs[1](Array<PrimExpr>{Index(static_cast<int64_t>(d)), Index(0)})));
           PrimExpr size = x->shape[d], position = i[d] - before;
           inside = inside && position >= 0 && position < size;
           if (mode == "reflect") {

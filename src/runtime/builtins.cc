@@ -104,6 +104,8 @@ void ReportValue(const std::string& rule, const std::string& where, const std::s
     text += "; expected anything else";
   } else if (rule == "total") {
     text += value < 0 ? "; expected none below 0" : StrCat(" in all; expected ", limit);
+  } else if (rule == "equal") {
+    text += StrCat("; expected ", limit);
   } else {
     text += StrCat("; expected 1 or ", limit);
   }

@@ -82,6 +82,103 @@ def test_operators_that_passes_write_by_others(model, right, wrong, node):
         compiled.run(None, {name: floats(*shape) for name, shape in wrong.items()})
 
 
+@pytest.mark.parametrize("equation, shapes", [
+    ("ij,jk->ik", [((2, 3), (3, 4)), ((2, 1), (3, 4)), ((2, 3), (1, 4))]),
+    ("bij,bjk->bik", [((2, 2, 3), (2, 3, 4)), ((1, 2, 1), (5, 3, 4)), ((5, 2, 3), (1, 1, 4))]),
+    ("...i,...i->...", [((2, 3), (2, 3)), ((1, 3), (4, 3)), ((4, 3), (1, 1))]),
+    ("ij,j->", [((2, 3), (3,)), ((2, 3), (1,)), ((2, 1), (3,))]),
+])
+def test_einsum_broadcasts_sizes_of_a_run(equation, shapes):
+    """Labels that two operands have were taken to be of one size."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [f"{name}{i}" for i in range(len(shape))])
+              for name, shape in zip("ab", shapes[0])]
+    graph = helper.make_graph([helper.make_node("Einsum", ["a", "b"], ["y"], equation=equation)], "g", values,
+                              [onnx.ValueInfoProto(name="y")])
+    compiled = tvm.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    for left, right in shapes:
+        a, b = floats(*left), floats(*right)
+        np.testing.assert_allclose(compiled.run(None, {"a": a, "b": b})[0], np.einsum(equation, a, b), rtol=1e-5)
+    (rows, *inner), right = shapes[0]
+    for wrong in ((rows, *inner[:-1], inner[-1] + 4), (rows, *inner[:-1], 2)):
+        with pytest.raises(tvm.Error, match="Einsum#0"):
+            compiled.run(None, {"a": floats(*wrong), "b": floats(*right)})
+
+
+def test_diagonals_are_of_squares():
+    """They were as long as the shorter side."""
+    model = '<ir_version: 9, opset_import: ["": 18]> g (float[%s] x) => (y) { y = Einsum <equation = "ii->i"> (x) }'
+    with pytest.raises(tvm.Error, match="Einsum#0.*dimensions with the same label are 2 and 3"):
+        tvm.compile(onnx.parser.parse_model(model % "2, 3"))
+    compiled = tvm.compile(onnx.parser.parse_model(model % "n, m"))
+    np.testing.assert_array_equal(compiled.run(None, {"x": floats(3, 3)})[0], [0, 4, 8])
+    for wrong in ((2, 3), (3, 2), (1, 2)):
+        with pytest.raises(tvm.Error, match=f"Einsum#0: .*label of another {wrong[1]}; expected {wrong[0]}"):
+            compiled.run(None, {"x": floats(*wrong)})
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+@pytest.mark.parametrize("scale, zero, right, wrong", [
+    ("n", "m", [(1, 1), (4, 4)], [(1, 4), (4, 1), (3, 3)]),
+    ("n", "1", [(1, 1)], [(4, 1)]),
+    ("1", "m", [(1, 1)], [(1, 4)]),
+    ("4", "m", [(4, 4)], [(4, 1)]),
+    ("n", "4", [(4, 4)], [(1, 4)]),
+])
+def test_scales_and_zero_points_are_as_many(op, scale, zero, right, wrong):
+    """Sizes that only a run knows broadcast."""
+    kind, back = ("float", "uint8") if op == "QuantizeLinear" else ("uint8", "float")
+    compiled = tvm.compile(parsed(f"({kind}[p, q] x, float[{scale}] s, uint8[{zero}] z) => ({back}[p, q] y) {{ y = {op}(x, s, z) }}"))
+    x = np.full((2, 4), 9, np.float32 if kind == "float" else np.uint8)
+
+    def run(sizes):
+        s, z = np.full(sizes[0], 2, np.float32), np.arange(sizes[1], dtype=np.uint8)
+        return compiled.run(None, {"x": x, "s": s, "z": z})[0], z
+
+    for sizes in right:
+        got, z = run(sizes)
+        np.testing.assert_array_equal(got, np.broadcast_to(z + 4 if back == "uint8" else (9.0 - z) * 2, (2, 4)))
+    for sizes in wrong:
+        with pytest.raises(tvm.Error, match=f"{op}#0"):
+            run(sizes)
+
+
+def scan(state, row, declared=None, step="Add"):
+    """Sums of rows over a state of these sizes, which are declared in the body where `declared` says so."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node(step, ["s", "r"], ["t"]), helper.make_node("Neg", ["t"], ["o"])], "body",
+        [info(name, TensorProto.FLOAT, declared) for name in ("s", "r")],
+        [info(name, TensorProto.FLOAT, None) for name in ("t", "o")])
+    graph = helper.make_graph([helper.make_node("Scan", ["a", "x"], ["y", "z"], body=body, num_scan_inputs=1)], "g",
+                              [info("a", TensorProto.FLOAT, state), info("x", TensorProto.FLOAT, row)],
+                              [info(name, TensorProto.FLOAT, None) for name in ("y", "z")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+@pytest.mark.parametrize("length", ["t", 2])
+def test_states_of_a_scan_keep_their_shapes(length):
+    """They broadcast to the rows."""
+    with pytest.raises(tvm.Error, match="dimension 0 of state 0 is 4 after a trip, and 1 before"):
+        tvm.compile(scan([1], [length, 4]))
+    with pytest.raises(tvm.Error, match="state 0 has rank 2 after a trip, and 1 before"):
+        tvm.compile(scan(["n"], [length, 2, "m"]))
+    compiled = tvm.compile(scan(["n", "k"], [length, "m", "l"]))
+    last, rows = compiled.run(None, {"a": floats(3, 4), "x": floats(2, 1, 4)})
+    np.testing.assert_array_equal(last, floats(3, 4) + floats(2, 1, 4).sum(0))
+    assert rows.shape == (2, 3, 4)
+    for wrong in ((1, 4), (3, 1)):
+        with pytest.raises(tvm.Error, match="Scan#0: size of a state after a trip"):
+            compiled.run(None, {"a": floats(*wrong), "x": floats(2, 3, 4)})
+
+
+def test_bodies_of_scans_have_the_sizes_that_they_declare():
+    compiled = tvm.compile(scan(["n"], ["t", "m"], [3]))
+    np.testing.assert_array_equal(compiled.run(None, {"a": floats(3), "x": floats(2, 3)})[0], floats(3) + floats(2, 3).sum(0))
+    for wrong in (4, 1):
+        with pytest.raises(tvm.Error, match="a reshape keeps the number of elements"):
+            compiled.run(None, {"a": floats(wrong), "x": floats(2, wrong)})
+
+
 INDICES = relay.const(np.zeros((2, 3), np.int64))
 #: Operators, shapes that they take, and shapes that they don't.
 PROGRAMS = {

@@ -13,5 +13,7 @@ relay::Expr CheckedValues(NodeImport& n, const relay::Expr& values, const char* 
 void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what);
 /// The integers, none of which may be less: refused at once where they are known.
 Term AtLeast(const Term& values, int64_t least, const char* what);
+/// The integers (int64, a scalar or a vector), which have to be those expected when the model runs.
+Term EqualTo(const Term& values, const Term& expected, const char* what);
 
 }  // namespace treadle::onnx

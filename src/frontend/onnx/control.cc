@@ -151,6 +151,7 @@ std::vector<Expr> ImportScan(NodeImport& n) {
     }
     std::vector<Expr> outputs = n.Subgraph("body", arguments, InputsText(n));
     CheckCarriedText(n, 0, states_count, 0);
+    outputs = KeptShapes(n, outputs, states);
     std::copy(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(states_count), states.begin());
     for (size_t i = 0; i < results; ++i) collected[i].push_back(outputs[states_count + i]);
   }

@@ -67,6 +67,10 @@ Term AtLeast(const Term& values, int64_t least, const char* what) {
   return {n, CheckedValues(n, values, "at_least", IntNum(n, least), what)};
 }
 
+Term EqualTo(const Term& values, const Term& expected, const char* what) {
+  return {values.node(), CheckedValues(values.node(), values, "equal", expected, what)};
+}
+
 /// Sizes that are those of the operand are copied, one that isn't known is what is left; with more of them the shape is
 /// computed when the model runs.
 Expr ImportDynamicReshape(NodeImport& n) {

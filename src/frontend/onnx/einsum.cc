@@ -5,8 +5,10 @@
 #include <optional>
 #include <set>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
+#include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
 namespace {
@@ -105,6 +107,19 @@ Term SizeOf(NodeImport& n, const Sizes& sizes, const std::string& labels) {
   return size;
 }
 
+/// The operand with the size of each label of `open`, which may be 1 in it.
+Term Spread(const Term& x, const std::string& labels, const Sizes& sizes, const std::set<char>& open) {
+  std::vector<Term> dims;
+  bool spreads = false;
+  for (int d = 0; d < x.rank(); ++d) {
+    const char label = labels[static_cast<size_t>(d)];
+    const bool may_be_one = open.count(label) != 0 && AsConstInt(x.shape()[static_cast<size_t>(d)]) == nullptr;
+    dims.push_back(may_be_one ? sizes.at(label) : DimOf(x, d));
+    spreads = spreads || may_be_one;
+  }
+  return spreads ? BroadcastTo(x, Stack(dims)) : x;
+}
+
 /// Two operands that broadcast nowhere: batch x (left x contracted) times batch x (contracted x right).
 Expr Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands, const Sizes& sizes) {
   std::string batch, contracted, left, right;
@@ -137,18 +152,22 @@ Expr Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands
   return Aligned(product, rest, e.output);
 }
 
-/// The elements where all dimensions with the same label have the same index, along the first of them.
+/// The elements where all dimensions with the same label, which are of one size, have the same index, along the first
+/// of them.
 Term Diagonals(Term x, std::string& labels) {
   for (size_t j = 0; j < labels.size(); ++j) {
     const size_t i = labels.find(labels[j]);
     if (i == j) continue;
-    const int rank = x.rank();
-    auto along = [&](size_t d) {
-      const auto axis = static_cast<int>(d);
-      Term index = Iota(DimOf(x, axis));
+    const int rank = x.rank(), first = static_cast<int>(i), second = static_cast<int>(j);
+    CheckSameSize(x, first, x, second, "dimensions with the same label");
+    const bool known = AsConstInt(x.shape()[i]) != nullptr && AsConstInt(x.shape()[j]) != nullptr;
+    const Term size =
+        known ? DimOf(x, first) : EqualTo(DimOf(x, second), DimOf(x, first), "dimension with the label of another");
+    auto along = [&](int axis) {
+      Term index = Iota(size);
       return axis + 1 < rank ? index.Expand(1, rank - 1 - axis) : index;
     };
-    x = (along(i) == along(j)).Select(x, 0).Sum({static_cast<int64_t>(j)});
+    x = (along(first) == along(second)).Select(x, 0).Sum({static_cast<int64_t>(j)});
     labels.erase(j--, 1);
   }
   return x;
@@ -159,6 +178,8 @@ Expr ImportEinsum(NodeImport& n) {
   Sizes sizes;
   std::map<char, int64_t> known;  // -1: symbolic
   std::string labels = e.output;
+  std::map<char, PrimExpr> dims;
+  std::set<char> open;  // two operands have them, and it isn't known whether one broadcasts
   bool broadcasts = false;
   std::vector<Term> operands;
   for (size_t i = 0; i < e.inputs.size(); ++i) {
@@ -166,23 +187,29 @@ Expr ImportEinsum(NodeImport& n) {
     const Term& x = operands.back();
     for (int d = 0; d < x.rank(); ++d) {
       const char label = e.inputs[i][static_cast<size_t>(d)];
-      const int64_t* dim = AsConstInt(x.shape()[static_cast<size_t>(d)]);
-      const int64_t size = dim != nullptr ? *dim : -1;
+      const PrimExpr& dim = x.shape()[static_cast<size_t>(d)];
+      const int64_t* constant = AsConstInt(dim);
+      const int64_t size = constant != nullptr ? *constant : -1;
       if (labels.find(label) == std::string::npos) labels += label;
       if (known.emplace(label, size).second) {
         sizes.emplace(label, DimOf(x, d));
+        dims.emplace(label, dim);
         continue;
       }
       int64_t& before = known[label];
       if (before >= 0 && size >= 0 && before != size && before != 1 && size != 1) {
         n.Invalid(StrCat("label ", std::string(1, label), " is both ", before, " and ", size));
       }
-      // Sizes that aren't known are taken to be equal, which is checked when the model runs.
       broadcasts = broadcasts || (before == 1) != (size == 1);
+      const PrimExpr& other = dims.at(label);
+      const bool same = size >= 0 ? size == before : !IsAnyDim(dim) && StructuralEqual(dim, other);
+      if (!same) open.insert(label);
       if (before == 1 || (before < 0 && size > 1)) {
         before = size;
-        sizes.erase(label);
-        sizes.emplace(label, DimOf(x, d));
+        sizes.insert_or_assign(label, DimOf(x, d));
+      } else if (before < 0 && size < 0 && !same) {
+        const Term& left = sizes.at(label);
+        sizes.insert_or_assign(label, (left == 1.0).Select(DimOf(x, d), left));
       }
     }
   }
@@ -191,7 +218,10 @@ Expr ImportEinsum(NodeImport& n) {
   for (char label : e.output) {
     if (!sizes.count(label)) n.Invalid("the result has a label that no operand has");
   }
-  if (e.inputs.size() == 2 && !broadcasts) return Product(n, e, operands, sizes);
+  if (e.inputs.size() == 2 && !broadcasts) {
+    for (size_t i = 0; i < 2; ++i) operands[i] = Spread(operands[i], e.inputs[i], sizes, open);
+    return Product(n, e, operands, sizes);
+  }
   std::optional<Term> product;
   for (size_t i = 0; i < e.inputs.size(); ++i) {
     Term x = Aligned(operands[i], e.inputs[i], labels);

@@ -193,7 +193,8 @@ std::vector<Expr> GroupQueryAttention::Import() {
       total = Term(n_, CheckedValues(n_, total, "at_most", keys_, "total_sequence_length"));
     }
     // In a first step rows may be shorter than the longest; all begin at 0.
-    const Term used = In(n_, kUsed).As(kInt64).Reshape({-1, 1});
+    const Term less = In(n_, kUsed).As(kInt64).Reshape({-1, 1});
+    const Term used(n_, CheckedValues(n_, less, "at_most", keys_ - 1.0, "entry of seqlens_k"));
     first_ = total.Op("equal", queries_).Select(used * 0.0, used + 1.0 - queries_);
   } else {
     for (size_t i : {kPastKey, kPastValue, kUsed, kTotal}) n_.IgnoreInput(i);

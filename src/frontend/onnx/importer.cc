@@ -144,6 +144,9 @@ class Importer : public SubgraphImporter {
     defined_.emplace_back(var, function);
   }
   int64_t DeclaredSize(const std::string& value, size_t axis) override;
+  int64_t SizeOf(const ValueInfo& declared, size_t axis) override {
+    return declared_.SizeOf(declared, axis, options_.dims);
+  }
 
  private:
   void CheckOpsets() const;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/checked_values.h"
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/values.h"
 #include "treadle/ir/structural.h"
 
@@ -182,6 +184,30 @@ std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std:
   return outputs;
 }
 
+std::vector<Expr> KeptShapes(NodeImport& n, std::vector<Expr> next, const std::vector<Expr>& states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const TensorTypeNode *a = TypeOf(states[i]), *b = TypeOf(next[i]);
+    if (a->shape.size() != b->shape.size()) {
+      n.Invalid(StrCat("state ", i, " has rank ", b->shape.size(), " after a trip, and ", a->shape.size(), " before"));
+    }
+    bool same = true;
+    Array<PrimExpr> hints;
+    for (size_t d = 0; d < a->shape.size(); ++d) {
+      const int64_t *x = AsConstInt(a->shape[d]), *y = AsConstInt(b->shape[d]);
+      if (x != nullptr && y != nullptr && *x != *y) {
+        n.Invalid(StrCat("dimension ", d, " of state ", i, " is ", *y, " after a trip, and ", *x, " before"));
+      }
+      same = same && SameDim(a->shape[d], b->shape[d]);
+      const int64_t* known = x != nullptr ? x : y;
+      hints.push_back(PrimExpr(known != nullptr && *known > 0 ? *known : int64_t{-1}));
+    }
+    if (same) continue;
+    const Term shape = EqualTo(ShapeOf(Term(n, next[i])), ShapeOf(Term(n, states[i])), "size of a state after a trip");
+    next[i] = n.Call("dyn.reshape", {next[i], shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
+  }
+  return next;
+}
+
 void MarkTextResults(NodeImport& n, size_t first) {
   const std::vector<bool>& text = n.text_results();
   for (size_t i = first; i < text.size(); ++i) {
@@ -271,8 +297,34 @@ std::vector<Expr> ImportCountedLoop(NodeImport& n, const std::vector<Expr>& carr
   return LoopMaker(n, carried, ScalarOf(n, length), yes, trip).Run();
 }
 
-std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
+namespace {
+
+/// `x` with the sizes that the body of a Scan declares for its input `i`, which gets all of x but dimension `axis`.
+/// Where only the run knows whether they are those, it is checked then.
+Expr AsDeclared(NodeImport& n, Expr x, size_t i, std::optional<int64_t> axis) {
+  const Attribute* body = n.Find("body");
+  if (i >= body->g->inputs.size()) return x;  // refused with the body
+  size_t of_part = 0;
+  for (int d = 0; d < RankOf(x); ++d) {
+    if (axis && d == *axis) continue;
+    const int64_t size = n.SizeOf(body->g->inputs[i], of_part++);
+    if (size < 1 || AsConstInt(TypeOf(x)->shape[static_cast<size_t>(d)]) != nullptr) continue;
+    Ints shape(static_cast<size_t>(RankOf(x)), 0);  // 0: as it is
+    shape[static_cast<size_t>(d)] = size;
+    x = n.Reshape(x, shape);
+  }
+  return x;
+}
+
+}  // namespace
+
+std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& given) {
+  ScanSpec spec = given;
   size_t num_states = spec.states.size();
+  for (size_t i = 0; i < num_states; ++i) spec.states[i] = AsDeclared(n, spec.states[i], i, std::nullopt);
+  for (size_t i = 0; i < spec.sequences.size(); ++i) {
+    spec.sequences[i] = AsDeclared(n, spec.sequences[i], num_states + i, spec.in_axes[i]);
+  }
   const int64_t* trips = AsConstInt(TypeOf(spec.sequences[0])->shape[static_cast<size_t>(spec.in_axes[0])]);
   Expr shape = n.Call("shape_of", {spec.sequences[0]}, {{"dtype", kInt64}});
   Expr length = n.Call("take", {shape, IntScalar(n, spec.in_axes[0])}, {{"axis", int64_t{0}}, {"mode", "error"}});
@@ -289,6 +341,7 @@ std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
     }
     std::vector<Expr> outputs = n.Subgraph("body", inputs, InputsText(n));
     CheckCarriedText(n, 0, num_states, 0);
+    outputs = KeptShapes(n, outputs, {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(num_states)});
     auto first_row = outputs.begin() + static_cast<std::ptrdiff_t>(num_states);
     Trip result{{outputs.begin(), first_row}, {first_row, outputs.end()}, Expr()};
     result.carried.insert(result.carried.end(), values.begin() + static_cast<std::ptrdiff_t>(num_states), values.end());

@@ -47,6 +47,11 @@ using LoopTripFn = std::function<LoopTrip(const std::vector<relay::Expr>& carrie
 std::vector<relay::Expr> ImportCountedLoop(NodeImport& n, const std::vector<relay::Expr>& carried,
                                            const relay::Expr& length, const LoopTripFn& trip);
 
+/// What a trip of a Scan makes of its states, the first values of `next`: they keep their shapes, which is checked in a
+/// run where it isn't known.
+std::vector<relay::Expr> KeptShapes(NodeImport& n, std::vector<relay::Expr> next,
+                                    const std::vector<relay::Expr>& states);
+
 /// Scan over sequences whose length isn't known, or large.
 struct ScanSpec {
   std::vector<relay::Expr> states, sequences;

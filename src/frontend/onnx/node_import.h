@@ -63,6 +63,8 @@ class SubgraphImporter {
   virtual void DefineFunction(const GlobalVar& var, const relay::Function& function) = 0;
   /// The size of a dimension that the graph around the node declares for a value; -1 where it says none.
   virtual int64_t DeclaredSize(const std::string& value, size_t axis) = 0;
+  /// The same of what is declared for a value.
+  virtual int64_t SizeOf(const ValueInfo& declared, size_t axis) = 0;
 
  private:
   ops::KnownValues known_values_;
@@ -165,6 +167,8 @@ class NodeImport : public ExprBuilder {
   int64_t DeclaredSize(size_t output, size_t axis) const {
     return WantsOutput(output) ? subgraphs_->DeclaredSize(node_.outputs[output], axis) : -1;
   }
+  /// The same of what a graph of the node declares for a value.
+  int64_t SizeOf(const ValueInfo& declared, size_t axis) const { return subgraphs_->SizeOf(declared, axis); }
 
  private:
   NodeInput* Read(size_t i);

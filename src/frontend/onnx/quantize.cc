@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised numbers: conversions, and products of integers. Products are exact in int32, as the standard wants.
 #include <algorithm>
+#include <utility>
 
+#include "frontend/onnx/checked_values.h"
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/window.h"
+#include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
 namespace {
@@ -65,6 +69,28 @@ void CheckParameters(NodeImport& n, size_t scale, DataType stored) {
   if (!same && !(may_be_one(given) && may_be_one(zero))) {
     n.Invalid(StrCat("scale (input ", scale, ") and zero point differ in shape"));
   }
+}
+
+/// Inputs `scale` and `scale` + 1, of one size: where only the run knows it, it is checked then. The second is null
+/// where it is left out.
+std::pair<Expr, Expr> Parameters(NodeImport& n, size_t scale) {
+  const Expr& given = n.In(scale);
+  if (!n.Has(scale + 1)) return {given, Expr()};
+  const Expr& zero = n.In(scale + 1);
+  if (IsOneElement(given)) return {given, IsOneElement(zero) ? zero : n.Reshape(zero, {1})};
+  if (IsOneElement(zero)) return {n.Reshape(given, {1}), zero};
+  bool same = true;
+  Array<PrimExpr> hints;
+  for (int d = 0; d < RankOf(given); ++d) {
+    const PrimExpr &a = TypeOf(given)->shape[static_cast<size_t>(d)], &b = TypeOf(zero)->shape[static_cast<size_t>(d)];
+    const PrimExpr& stated = AsConstInt(a) != nullptr ? a : b;
+    same = same && !IsAnyDim(a) && !IsAnyDim(b) && StructuralEqual(a, b);
+    hints.push_back(AsConstInt(stated) != nullptr && *AsConstInt(stated) > 0 ? stated : PrimExpr(int64_t{-1}));
+  }
+  if (same) return {given, zero};
+  const Term shape =
+      EqualTo(ShapeOf(Term(n, zero)), ShapeOf(Term(n, given)), "size of the zero point beside the scale's");
+  return {given, n.Call("dyn.reshape", {zero, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
 }
 
 /// Rounds half to even, adds the zero point and saturates to the integer type.
@@ -134,8 +160,9 @@ Expr ImportQuantizeLinear(NodeImport& n) {
   const Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
   // In float32, and in the precision of the scale where that is larger.
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
-  Expr scale = n.Cast(Spread(n, n.In(1), shape, axis, block), real);
-  Expr zero_point = n.Has(2) ? Spread(n, n.In(2), shape, axis, block) : Expr();
+  const auto [given, zero] = Parameters(n, 1);
+  Expr scale = n.Cast(Spread(n, given, shape, axis, block), real);
+  Expr zero_point = n.Has(2) ? Spread(n, zero, shape, axis, block) : Expr();
   Expr scaled = n.Call("divide", {n.Cast(n.In(0), real), scale});
   if (dtype.is_integral()) return Saturate(n, scaled, zero_point, dtype);
   if (zero_point.defined()) scaled = n.Call("add", {scaled, n.Cast(ConvertTo(n, zero_point, real), real)});
@@ -159,12 +186,10 @@ Expr ImportDequantizeLinear(NodeImport& n) {
   const Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
   const DataType exact = n.DType(0).is_integral() ? DataType::Int(32) : real;
+  const auto [given, zero] = Parameters(n, 1);
   Expr x = ConvertTo(n, n.In(0), exact);
-  if (n.Has(2)) {
-    Expr zero_point = ConvertTo(n, Spread(n, n.In(2), shape, axis, block), exact);
-    x = n.Call("subtract", {x, zero_point});
-  }
-  Expr scale = n.Cast(Spread(n, n.In(1), shape, axis, block), real);
+  if (n.Has(2)) x = n.Call("subtract", {x, ConvertTo(n, Spread(n, zero, shape, axis, block), exact)});
+  Expr scale = n.Cast(Spread(n, given, shape, axis, block), real);
   return n.Cast(n.Call("multiply", {n.Cast(x, real), scale}), dtype);
 }
 

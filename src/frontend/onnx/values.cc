@@ -43,11 +43,15 @@ HostType HostTypeOf(const Type& type) {
   return {"map", DataType(), -1};
 }
 
+}  // namespace
+
 bool SameDim(const PrimExpr& a, const PrimExpr& b) {
   const int64_t *x = AsConstInt(a), *y = AsConstInt(b);
   if (x != nullptr || y != nullptr) return x != nullptr && y != nullptr && *x == *y;
   return !IsAnyDim(a) && !IsAnyDim(b) && StructuralEqual(a, b);
 }
+
+namespace {
 
 /// Of elements: their rank where it is the same.
 Type CommonElement(const Type& a, const Type& b) {

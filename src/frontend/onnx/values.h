@@ -45,6 +45,8 @@ relay::Expr AsSequence(ExprBuilder& n, const relay::Expr& e);
 /// The most that two types of values have in common: SequenceOf, OptionalOf or a tensor type. Throws UnsupportedNode
 /// where they have no type in common.
 Type CommonType(const Type& a, const Type& b, const std::string& what);
+/// Whether two dimensions are known to be equal.
+bool SameDim(const PrimExpr& a, const PrimExpr& b);
 /// The value as one of that type, which knows no more of it.
 relay::Expr AsType(ExprBuilder& n, const relay::Expr& value, const Type& type);
 /// The type with which a value is carried around a loop: tuples as sequences, tensors as they are.

@@ -19,6 +19,8 @@ def size_cases():
     yield from forms("size_constantofshape", "ConstantOfShape", {"s": i64([TIB])}, "error", ("s",))
     yield from forms("size_range", "Range", {"b": np.int64(0), "e": np.int64(TIB), "d": np.int64(1)}, "error", tuple("bed"))
     yield from forms("size_pad", "Pad", {"x": x, "p": i64([0, 0, 1 << 20, 1 << 20])}, "error", ("p",))
+    far = (1 << 63) - 1
+    yield from forms("size_pad_wraps", "Pad", {"x": f32(4), "p": i64([far, far])}, "error", ("p",))
     yield from forms("size_onehot", "OneHot", {"i": i64([0]), "d": np.int64(TIB), "v": f32(2)}, "error", ("d", "v"))
     yield from forms("size_resize", "Resize", {"x": f32(1, 1, 2, 2), "r": None, "s": None, "z": i64([1, 1, 1 << 20, 1 << 20])},
                      "error", ("z",))

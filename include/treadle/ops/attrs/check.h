@@ -22,8 +22,7 @@ class CheckValuesAttrs : public AttrsNode {
         .Doc(
             "index: from -n to n - 1 for a limit of n, the result counts from the start; at_most: from 0 to the limit; "
             "at_least: the limit or more; not_zero; total: none negative, their sum is the limit; broadcast: 1 or the "
-            "limit, or anything from 0 on "
-            "where that is 1");
+            "limit, or anything from 0 on where that is 1; equal: the limit");
     r.Field("where", &CheckValuesAttrs::where).Doc("What an error says of the place: the node's name");
     r.Field("what", &CheckValuesAttrs::what).Doc("What an error calls the value");
     r.Field("exempt", &CheckValuesAttrs::exempt).Doc("A value that the rule doesn't apply to");
