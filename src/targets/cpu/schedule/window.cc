@@ -44,10 +44,10 @@ int64_t OperationsOf(const tir::Block& node) {
 }
 
 /// Where what follows the sums is long, as requantisation is, code for each row of a tile takes long to compile. A loop
-/// over the rows reads the sums from memory, which pays where they take far longer. Returns the copy that is made of
-/// them under the tile; null where rows are unrolled.
+/// over the rows reads the sums from memory, which costs about five instructions per sum: little where there are many
+/// steps. Returns the copy that is made of them under the tile; null where rows are unrolled.
 BlockRV SumsInMemory(Schedule& sch, const BlockRV& block) {
-  constexpr int64_t kLong = 4, kLeastSteps = 16;
+  constexpr int64_t kLong = 4, kLeastSteps = 64;
   const std::vector<BlockRV> consumers = sch.GetConsumers(block);
   if (consumers.size() != 1 || IsReduction(sch, consumers[0]) || OperationsOf(sch.Get(consumers[0])) < kLong) return {};
   const tir::Block node = sch.Get(block);
