@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of public functions: checked where they come in, so that mistakes are told in the caller's words."""
+"""Checks of the arguments of public functions, so that errors name what the caller passed."""
 import difflib
 import functools
 import inspect

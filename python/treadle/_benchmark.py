@@ -25,12 +25,12 @@ class BenchmarkResult:
 
 
 class OperatorTime(NamedTuple):
-    """What one call took in a profiled run: the node, its kernel, seconds from the run's start and of its own, types
-    of its arguments, and the multiply-adds of its convolutions and matrix products (whether they are known: macs_known);
-    the model's nodes that it computes ("" where that isn't known), and the external code generator that made it.
+    """One kernel call in a profiled run: node, kernel, start and duration in seconds, types of the arguments,
+    multiply-adds of convolutions and matrix products (macs_known: whether they are known), ONNX nodes that it computes
+    ("" if unknown), and the external code generator that compiled it.
 
-    Of models with dynamic shapes or control flow also: a number of the place that it was called from, as in a loop (-1:
-    not known); where its operands come from (positions of earlier calls, -1 - i: input i); which outputs it wrote."""
+    For dynamic models and control flow also: the call site, as in a loop (-1: unknown); the sources of its operands
+    (index of an earlier call, or -1 - i for input i); the outputs it wrote."""
 
     name: str
     kernel: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long models take, and whether their outputs are right: Model.benchmark and Model.verify."""
+"""Model.benchmark and Model.verify."""
 import dataclasses
 import os
 import statistics
@@ -17,7 +17,7 @@ RANGE_TOLERANCE = 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """What runs of a model took: `seconds` of each, in order; `threads` (0: all)."""
+    """Times of runs: `seconds` of each, in order; `threads` (0: all)."""
 
     seconds: tuple[float, ...]
     threads: int
@@ -61,8 +61,8 @@ def measure(run: Callable[[], object], repeat: int, warm_up: int, seconds: float
 
 @dataclasses.dataclass(frozen=True)
 class OutputError:
-    """The difference of an output from the reference: largest absolute one, `wrong` of `size` elements out of
-    tolerance, and in words what else differs (shape, type)."""
+    """Difference of an output from the reference: largest absolute difference, number of elements out of tolerance
+    (`wrong` of `size`), and as text any other problem (shape, type)."""
 
     name: str
     max_abs: float

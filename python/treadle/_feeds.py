@@ -33,6 +33,6 @@ def to_tensors(inputs, infos):
 
 
 def to_python(tensor, info):
-    """An array over a tensor that nobody else writes; a list, a dict or strings where the model gives such."""
+    """An array that shares the memory of a tensor without other writers; a list, dict or strings for outputs of these types."""
     array = _view(tensor)
     return _encoded.from_bytes(array) if info.value_type else array

@@ -16,7 +16,7 @@ svg{width:100%;height:auto}polyline{fill:none;stroke:var(--accent);stroke-width:
 
 
 class Page:
-    """`done` is told of each batch, `lost` of each slot that is lost; `path` None: nothing is written."""
+    """Call `done` after each batch and `lost` for each lost slot. `path` None: nothing is written."""
 
     def __init__(self, path, slots, now=time.monotonic):
         self.path, self._now, self._start, self._written = path, now, now(), -INTERVAL

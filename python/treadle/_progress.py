@@ -113,7 +113,7 @@ def interruptible(build: Callable[[Callable[[int, int, int], None]], _T], watch:
     # Not a daemon: a process that ends waits for the kernels that are being compiled.
     try:
         threading.Thread(target=work, name="treadle-compile").start()
-    except RuntimeError:  # no more threads to be had, or the interpreter is ending
+    except RuntimeError:  # no more threads available, or the interpreter is shutting down
         return build(callback)
     try:
         finished.wait()

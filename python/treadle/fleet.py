@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning on many devices with Ray (extra treadle[tune]). Ray carries batches; what is true is in the file of records, and
-a driver that is started again continues from it. docs/tuning.md."""
+"""Tuning on many devices with Ray (extra treadle[tune]). Ray only transports batches; all state is in the records file,
+from which a restarted driver continues. docs/tuning.md."""
 import collections
 import dataclasses
 import json
@@ -203,12 +203,16 @@ def tune(model: Any, output: "str | os.PathLike[str]", time: float | str = "10m"
          ray: Any = "auto", slots: int | None = None, threads: int = 0, seed: int = 0, batch: int = 8,
          max_rounds: int = 8, runtime_env: dict[str, Any] | None = None, progress: Callable[[str], object] | None = None,
          page: "str | os.PathLike[str] | None" = None) -> Any:
-    """Tunes a model on the slots of a cluster, and appends to `output`. `ray`: "local" starts Ray here, "auto" takes the
-    cluster that this machine belongs to, else an address. Nodes say how many slots they have by the resource
-    treadle_slot (`ray start --resources='{"treadle_slot": 1}'`); `slots` are that many actors. All devices must be of one
-    kind: of several kinds run one session each, with their own target. Returns the number of confirmed plans; whether
-    the whole model is faster, `treadle tune model -o output` on one of the devices decides. `page`: a file that tells how
-    the session goes, for a browser."""
+    """Tunes a model on the devices of a Ray cluster, and appends records to `output`. Returns the number of confirmed
+    plans.
+
+    ray: "local" starts Ray here, "auto" uses the cluster of this machine, anything else is an address.
+    slots: number of actors. Nodes declare their number of slots as resource treadle_slot (`ray start
+    --resources='{"treadle_slot": 1}'`). All devices must have the same processor; run one session per target otherwise.
+    page: an HTML file that shows the progress of the session.
+
+    Run `treadle tune model -o output` on one of the devices afterwards: it decides whether the whole model is faster.
+    """
     report = progress or (lambda line: None)
     module = _ray()
     started = not module.is_initialized()

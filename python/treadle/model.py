@@ -30,7 +30,7 @@ _api = Api("driver")
 
 @dataclasses.dataclass(frozen=True)
 class TensorInfo:
-    """An input or output: `shape` has ints, and names for dimensions that are known only when the model runs."""
+    """An input or output. `shape` contains integers, and the names of dynamic dimensions."""
 
     name: str
     shape: tuple[int | str, ...]
@@ -52,7 +52,7 @@ def _infos(rows, described):
 
 
 class Context:
-    """One thread's state of a model, for many runs without setting up; made by Model.create_context."""
+    """State of one thread that runs a model repeatedly. Model.create_context creates it."""
 
     def __init__(self, model: "Model", threads: int, state: "Mapping[str, str] | Context | None" = None) -> None:
         self._context = model._model.create_context()
@@ -86,15 +86,14 @@ class Context:
 
     @property
     def state(self) -> "dict[str, np.ndarray]":
-        """The values that inputs named as `state` of create_context have in the next run. Where the model changes them
-        in place, these are the memory itself."""
+        """The current values of the inputs in `state` of create_context, for the next run. If the model updates them in
+        place, these arrays share its memory."""
         return {name: _view(tensor) for name, tensor in self._state.items()}
 
     def bind_state(self, name: str, array: "np.ndarray") -> None:
-        """Keeps the state of input `name` in `array` (of its type and shape), which runs change where they can do so in
-        place.
+        """Keeps the state of input `name` in `array` (same type and shape), which runs update in place if possible.
 
-        Errors: Error for an input that isn't named as a state, DTypeError and ShapeError for arrays that don't fit."""
+        Errors: Error for inputs that are not states, DTypeError and ShapeError for arrays that do not match."""
         if name not in self._pairs:
             raise Error(f"input '{name}' is no state; there are: {', '.join(self._pairs) or 'none'}")
         info = self._inputs[name]
@@ -135,12 +134,12 @@ class Context:
             self._context.set_input(name, tensor)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
-        """The outputs by name. An input that isn't given keeps its value of the last run. Errors: as Model.run."""
+        """Returns the outputs by name. Omitted inputs keep the value of the previous run. Errors: see Model.run."""
         return self.run(inputs)
 
     def run(self, inputs: Mapping[str, Any], *, timeout: float | None = None,
             cancel: CancelToken | None = None) -> dict[str, Any]:
-        """As calling the context, with the limits of Model.run."""
+        """Like calling the context, with the limits of Model.run."""
         self._set(inputs)
         self._context.run(_arguments.seconds(timeout), _arguments.cancel_token(cancel))
         kept = {*self._pairs.values(), *self._written}
@@ -159,12 +158,13 @@ class Context:
         return {info.name: results[info.name] for info in self._outputs if info.name in results}
 
     def bind_output(self, name: str, array: "np.ndarray | None") -> None:
-        """Later runs of this context write the output into `array` and give that; None: a new array again.
+        """Later runs of this context write the output to `array` and return it; None: allocate a new array again.
 
-        The array: NumPy, writable, of the output's type and shape. Kernels write to it directly where it is contiguous,
-        no input or other output, and of a shape that was known when compiling; else the output is copied there.
-        Errors: Error for an unknown output, DTypeError and ShapeError for arrays that don't fit (a shape that depends on
-        the inputs is looked at when it is known).
+        array: a writable NumPy array of the type and shape of the output. Kernels write to it directly if it is
+        contiguous, does not alias an input or another output, and its shape was known at compile time; otherwise the
+        output is copied.
+        Errors: Error for unknown outputs, DTypeError and ShapeError for arrays that do not match (shapes that depend on
+        the inputs are checked at run time).
 
         >>> context, y = model.create_context(), np.empty(2, np.float32)
         >>> context.bind_output("y", y)
@@ -207,7 +207,7 @@ class Context:
             self._context.bind_output(self._positions[name], None)
 
     def profile(self, **inputs: Any) -> list[OperatorTime]:
-        """Runs once; what each call of a kernel took, in seconds and in order."""
+        """Runs once and returns the time of each kernel call in seconds, in order."""
         self._set(inputs)
         times = self._context.profile()
         self._keep_state()
@@ -215,11 +215,11 @@ class Context:
 
 
 class Model:
-    """A compiled model. Call it with inputs by name, or run it as ONNX Runtime's sessions are run. Any number of
-    threads may use it at once. Made by treadle.compile and treadle.load.
+    """A compiled model. Call it with inputs by name, or use `run` as with ONNX Runtime sessions. Any number of threads
+    may use it concurrently. treadle.compile and treadle.load create it.
 
-    inputs, outputs: TensorInfo of each; threads: that runs use, 0 for all. Arrays (NumPy, DLPack) are taken as they
-    are, of exactly the input's type; lists and numbers are converted where that keeps their values.
+    inputs, outputs: a TensorInfo for each; threads: number of threads of a run, 0 for all. Arrays (NumPy, DLPack) must
+    have exactly the type of the input; lists and numbers are converted if that preserves their values.
 
     >>> import numpy as np, onnx.parser, treadle
     >>> relu = onnx.parser.parse_model(
@@ -249,24 +249,25 @@ class Model:
 
     @property
     def inputs(self) -> list[TensorInfo]:
-        """What it takes."""
+        """The inputs."""
         return list(self._ins)
 
     @property
     def outputs(self) -> list[TensorInfo]:
-        """What it gives."""
+        """The outputs."""
         return list(self._outs)
 
     def run(self, output_names: Sequence[str] | None, inputs: Mapping[str, Any], *, timeout: float | None = None,
             cancel: CancelToken | None = None) -> list[Any]:
-        """The outputs called `output_names` (all of them for None), as a list of arrays. `inputs`: dict.
+        """Runs the model. Returns the outputs named in `output_names` (None: all) as a list of arrays. inputs: a dict
+        by name.
 
-        timeout: seconds that the run may take, else it ends with treadle.error.RunTimeout. cancel: a CancelToken, with
-        which another thread may end it (treadle.error.RunCancelled). Both are looked at between kernels and at the
-        parallel tasks of one: what has begun is finished.
+        timeout: time limit in seconds; exceeding it raises treadle.error.RunTimeout. cancel: a CancelToken with which
+        another thread can cancel the run (treadle.error.RunCancelled). Both are checked between kernels and between the
+        parallel tasks of a kernel.
 
-        Errors: Error for names that the model doesn't have, ShapeError and DTypeError for values that don't fit,
-        treadle.error.RuntimeError for what fails while it runs.
+        Errors: Error for unknown names, ShapeError and DTypeError for inputs that do not match,
+        treadle.error.RuntimeError for failures during the run.
 
         >>> model.run(["y"], {"x": [-1, 2]})
         [array([0., 2.], dtype=float32)]
@@ -292,14 +293,16 @@ class Model:
         return name
 
     def bind_output(self, name: str, array: "np.ndarray | None") -> None:
-        """Later runs of the model write the output into `array` and give that, as Context.bind_output; None: a new array
-        again. While outputs are bound, runs of several threads take turns: contexts of their own needn't."""
+        """Later runs of the model write the output to `array` and return it, like Context.bind_output; None: allocate a
+        new array again. While outputs are bound, concurrent runs wait for each other; use one context per thread to
+        avoid that."""
         with self._lock:
             self._binding = self._binding or _binding.Binding(self.create_context(), self._inputs)
         self._binding.bind(name, array)
 
     def __call__(self, *args: Any, **inputs: Any) -> dict[str, Any]:
-        """The outputs by name. Inputs are given by name, or by position, or as one dict. Errors: as `run`."""
+        """Runs the model and returns the outputs by name. Inputs are keyword arguments, positional arguments or a dict.
+        Errors: see `run`."""
         return dict(zip((info.name for info in self._outs), self.run(None, self._named(args, inputs))))
 
     def _named(self, args, inputs):
@@ -314,7 +317,7 @@ class Model:
         return {**by_position, **inputs}
 
     def settle(self) -> None:
-        """Waits for the optimised form of a model compiled with `quick`: runs, contexts and `save` take it from then on."""
+        """Waits for the optimised code of a model compiled with `quick`. Later runs, contexts and `save` use it."""
         if self._background is not None:
             self._background.settle()
 
@@ -322,9 +325,9 @@ class Model:
         self._model, self._compiled = optimised._model, optimised._compiled
 
     def run_async(self, *args: Any, **inputs: Any) -> "concurrent.futures.Future[dict[str, Any]]":
-        """As calling the model, in a thread: a Future, whose result() waits for the outputs or raises the error.
+        """Runs the model in another thread. Returns a Future; its result() waits for the outputs or raises the error.
 
-        Inputs mustn't be written until then. As many runs as there are processors go on at once.
+        The inputs must not be modified until then. At most one run per processor is active.
 
         >>> future = model.run_async(x=[-1, 2])
         >>> future.result()
@@ -337,13 +340,13 @@ class Model:
 
     def create_context(self, threads: int | None = None,
                        state: "Mapping[str, str] | Context | None" = None) -> Context:
-        """State for one thread that runs the model often; `threads`: that its runs use, 0 for all.
+        """Creates the state of one thread that runs the model repeatedly. threads: number of threads of a run, 0 for
+        all.
 
-        `state` names inputs that are outputs of the run before, {"past": "present"}: such outputs aren't returned, and
-        such inputs begin with zeros, or with what a run is given. Caches that TensorScatter writes to are changed in
-        place: a run touches the rows that it writes, and no others. A context in place of names: its state is shared,
-        as by a prefill and the steps after it. Errors: Error for unknown names, ShapeError where shapes differ.
-        """
+        state: inputs that receive an output of the previous run, {"past": "present"}. These outputs are not returned,
+        and the inputs are zeros in the first run unless they are given. Caches that TensorScatter writes to are updated
+        in place: a run touches only the rows it writes. If `state` is a context, its state is shared, for example
+        between the prefill and the following steps. Errors: Error for unknown names, ShapeError if shapes differ."""
         return Context(self, self.threads if threads is None else _arguments.threads(threads), state)
 
     def _sample(self, inputs):
@@ -361,11 +364,11 @@ class Model:
     @_arguments.refuses_unknown
     def benchmark(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20, warm_up: int = 3,
                   seconds: float | None = None, threads: int | None = None) -> _evaluate.Times:
-        """What runs take: `repeat` of them, or as many as fit into `seconds`, after `warm_up` that aren't measured.
+        """Measures `repeat` runs, or as many as fit into `seconds`, after `warm_up` unmeasured ones.
 
-        inputs: dict of arrays; random ones where all shapes are known. Setting inputs is part of a run. Returns
-        `seconds` of each run, median, mean, min, percentile(95), all in seconds. Errors: as `run`; ShapeError where
-        shapes aren't known and inputs aren't given.
+        inputs: a dict of arrays; default: random ones, if all shapes are static. The time includes setting the inputs.
+        Returns `seconds` of each run, and median, mean, min and percentile(95) in seconds. Errors: as `run`; ShapeError
+        for dynamic shapes without inputs.
 
         >>> times = model.benchmark(repeat=5)
         >>> len(times.seconds), times.min <= times.median <= times.percentile(95)
@@ -380,9 +383,9 @@ class Model:
 
     @_arguments.refuses_unknown
     def profile(self, inputs: Mapping[str, Any] | None = None, *, threads: int | None = None) -> list[OperatorTime]:
-        """What each call of a kernel takes in the second of two runs: node, kernel, seconds, shapes, multiply-adds.
+        """Profiles the second of two runs. Returns for each kernel call: node, kernel, seconds, shapes, multiply-adds.
 
-        inputs: as of `benchmark`. Errors: as of `benchmark`.
+        inputs, errors: see `benchmark`.
 
         >>> [(time.name, time.seconds > 0) for time in model.profile()]
         [('treadle_default_fused_nn_relu', True)]
@@ -393,10 +396,10 @@ class Model:
 
     def report(self, path: "str | os.PathLike[str]", inputs: Mapping[str, Any] | None = None, *, repeat: int = 10,
                threads: int | None = None) -> None:
-        """Writes one HTML page about the model, which needs nothing else: graph, time against the machine's roofline,
-        memory, kernels, what to do next. docs/report.md.
+        """Writes a self-contained HTML page about the model: graph, time compared with the roofline, memory, kernels,
+        advice. docs/report.md.
 
-        inputs: as of `benchmark`, errors too; Error for a path that can't be written.
+        inputs, errors: see `benchmark`; Error for paths that cannot be written.
 
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -414,10 +417,10 @@ class Model:
                                self.threads if threads is None else threads, profile)
 
     def explain(self) -> str:
-        """What was decided and why: fusion, layouts, element types, devices, external code generators, and for each
-        operator the kernels to choose from with their costs; as `treadle explain`.
+        """Returns the compiler's decisions and their reasons: fusion, layouts, data types, devices, external code
+        generators, and for each operator the candidate kernels with their costs, like `treadle explain`.
 
-        Compiles again, from the cache of kernels on disk. Error where the model was loaded: only compiling chooses.
+        Compiles again, with kernels from the cache on disk. Error for loaded models.
 
         >>> print(model.explain().splitlines()[0])
         # Run by the graph executor; code for llvm -keys=cpu -mcpu=native.
@@ -431,11 +434,13 @@ class Model:
     @_arguments.refuses_unknown
     def verify(self, inputs: Mapping[str, Any] | None = None, reference: Any = None, *, rtol: float = 1e-3,
                atol: float | None = None) -> list[_evaluate.OutputError]:
-        """Compares the outputs with a reference: a VerifyError where one is out of tolerance, else the differences.
+        """Compares the outputs with a reference. Returns the differences; VerifyError if an output is out of tolerance.
 
-        inputs: as of `benchmark`. reference: dict of the outputs to expect, or an ONNX model (path, bytes,
-        onnx.ModelProto) that the package onnxruntime runs; None: the model that was compiled. rtol: relative
-        tolerance; atol: absolute (None: 1e-5 of the largest magnitude of each output). NaN equals NaN.
+        inputs: see `benchmark`.
+        reference: a dict of expected outputs, or an ONNX model (path, bytes, onnx.ModelProto) that the package
+        onnxruntime runs; None: the model that was compiled.
+        rtol: relative tolerance; atol: absolute tolerance (None: 1e-5 of the largest magnitude of each output). NaN
+        equals NaN.
 
         >>> print(model.verify({"x": [-1, 2]})[0])
         y: agrees, largest difference 0
@@ -480,13 +485,14 @@ class Model:
         return dict(zip(names, _evaluate.onnxruntime_outputs(reference, feed, names)))
 
     def export_library(self, path: "str | os.PathLike[str]") -> None:
-        """Writes the model as one shared library, for `load`. A path that ends in ".tar" gets the objects instead."""
+        """Writes the model as a shared library for `load`. With the extension .tar, writes an archive of object files
+        instead."""
         path = _arguments.path("path", path)
         if self._compiled is not None:
             _api.CompiledModel_Export(self._compiled, path)
             return
         target, data = pathlib.Path(path), pathlib.Path(str(self._path)).read_bytes()
-        # Beside it and then renamed: nobody sees half of it, and what is loaded from that path stays whole.
+        # Written beside it and then renamed: readers never see half a file, and libraries loaded from that path stay intact.
         part = target.with_name(f"{target.name}.part{os.getpid()}")
         try:
             part.write_bytes(data)
@@ -497,9 +503,9 @@ class Model:
             raise Error(f"can't write {target}: {error.strerror}") from None
 
     def save(self, path: "str | os.PathLike[str]") -> None:
-        """Writes the model with its weights as one shared library, which treadle.load, C++ and C programs take.
+        """Writes the model with its weights as a shared library, for treadle.load and for C++ and C programs.
 
-        The file appears whole or not at all. Error where it can't be written, and for names of other kinds of files.
+        The file is written completely or not at all. Error if it cannot be written, and for unknown extensions.
 
         >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -515,21 +521,21 @@ class Model:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the model says about itself: target, CPU features, versions, inputs, outputs."""
+        """The model's metadata: target, CPU features, versions, inputs, outputs."""
         return json.loads(self._model.manifest())
 
     @property
     def graph_json(self) -> str:
-        """The calls of kernels, as JSON."""
+        """The kernel calls, as JSON."""
         return self._model.graph_json()
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes of weights (shared), and of inputs and activations (for each context)."""
+        """Number of bytes of the weights (shared), and of inputs and activations (per context)."""
         return self._model.memory()
 
     def get_source(self, fmt: str = "ll") -> str:
-        """The kernels as text: "tir", "ll" or "asm"; only of models that were compiled in this process."""
+        """The kernels as text: "tir", "ll" or "asm". Only for models that were compiled in this process."""
         if self._compiled is None:
             raise Error("a loaded model has no source; compile it in this process")
         return _api.CompiledModel_Source(self._compiled, fmt)
@@ -605,35 +611,39 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             weights: "Mapping[str, Any] | str | os.PathLike[str] | None" = None) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
-    shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name, or ranges that
-    are checked when it runs ("1..8", "32k" for multiples of 32, "64..640:32k"). threads: for running, 0 for all.
-    target: text, a dict such as {"kind": "llvm", "mcpu": "native"}, or a treadle.target.Target.
-    opt_level: 0 to 4 (3); disabled_pass, required_pass: names of passes; pass_config: options of passes by name. What isn't
-    given is taken from the transform.PassContext that this is called in; its passes and options are added.
-    external: names of external code generators that may take parts of it, the preferred ones first; plugins: libraries
-    that bring them.
-    constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
-    weights: arrays by name, or a .safetensors file (package safetensors), that take the place of the initializers of these
-    names, of their types and shapes; the package onnx puts them into the model, which may be at most 2 GB then.
-    max_model_memory: bytes that the parts of the file may take in memory; 0: about ten times its size.
-    precision: of products that the model states in float32: "f32", "bf16" or "f16" (accumulated in float32), "mixed"
-    (bfloat16 where that is faster), "auto": "mixed", but for layers that float32 is needed for so that no output is
-    off by more than max_error, relative to its norm, on `samples` (dicts of inputs; one of random numbers otherwise).
-    accuracy: what methods may lose beside plain sums in float32: "strict" (nothing), "default" (little), "fast" (in a
-    layer 1e-3 of its range): which convolutions may use Winograd's method, how rows meet 4-bit weights.
-    specialise: for how many combinations of input shapes, seen twice or more, the model may be compiled as well: in the
-    background, while it runs; later runs of it with these shapes use that. The least recently used is dropped.
-    quick: compiles with few of LLVM's passes and without Winograd's method, in a third to two thirds less time, and again in the
-    background, while the model runs; `Model.settle` waits for that form. Contexts keep the form that they were made of.
-    progress: a function that is called with a treadle.Progress after each kernel, in the thread that compiles; True:
-    a bar of the package tqdm or rich where one is installed, else a line on standard error. Ctrl-C ends compiling.
-    max_seconds, max_memory (bytes of data; 0: no limit): compiles in a child process that may take so much. What ends
-    it, running out of memory included, is an error here; `progress`, `specialise`, `quick` and precision="auto" aren't to
-    be had then.
+    shapes: shapes of inputs by name.
+    dims: sizes of symbolic dimensions by name, or ranges that are checked at run time ("1..8", "32k" for multiples of
+    32, "64..640:32k").
+    target: a string, a dict such as {"kind": "llvm", "mcpu": "native"}, or a treadle.target.Target.
+    opt_level: 0 to 4 (default: 3); disabled_pass, required_pass: names of passes; pass_config: pass options by name.
+    Defaults come from the enclosing transform.PassContext, whose passes and options are added.
+    threads: number of threads of a run, 0 for all.
+    constants: inputs that are fixed to a value at compile time (axes, sizes, ...), by name.
+    external: names of external code generators that may take parts of the model, in order of preference; plugins: paths
+    of libraries that contain them.
+    max_model_memory: maximum number of bytes of the parsed model; 0: about ten times the file size.
+    precision: number format of float32 products: "f32", "bf16" or "f16" (accumulated in float32), "mixed" (bfloat16
+    where it is faster), or "auto" ("mixed", where as many layers keep float32 as necessary to keep the error of each
+    output, relative to its norm, below max_error).
+    samples: for precision="auto": dicts of inputs on which the error is measured (default: one random sample).
+    accuracy: "strict", "default" or "fast" (errors of up to 1e-3 of the range of a layer): selects where Winograd
+    convolutions are allowed and how inputs of 4-bit weights are rounded.
+    specialise: maximum number of additional versions for frequent combinations of input shapes. They are compiled in
+    the background once a combination was seen twice; the least recently used one is dropped.
+    quick: compile with few LLVM passes and without Winograd convolutions first, in a third to two thirds less time, and
+    optimise in the background. `Model.settle` waits for the optimised code. Existing contexts keep the code they were
+    created with.
+    progress: a function that is called with a treadle.Progress after each kernel, in the compiling thread; True: a tqdm
+    or rich progress bar if one is installed, else a line on standard error. Ctrl-C cancels the compilation.
+    max_seconds, max_memory (bytes of data; 0: no limit): limits for the compilation, which then runs in a child
+    process; exceeding one is an error. They cannot be combined with `progress`, `specialise`, `quick` and
+    precision="auto".
+    weights: arrays by name, or a .safetensors file (package safetensors), that replace the initializers of the same
+    name, type and shape. The package onnx inserts them, which limits the model to 2 GB.
 
-    Errors: ModelFormatError (not an ONNX model, or a broken one), UnsupportedOpError (operators that aren't
-    implemented), ShapeError, TargetError, Error (other mistakes of use, such as names that the model doesn't have),
-    TypeError (unknown arguments). An error that `progress` raises ends compiling, too.
+    Errors: ModelFormatError (not an ONNX model, or an invalid one), UnsupportedOpError (operators that are not
+    implemented), ShapeError, TargetError, Error (other mistakes, such as unknown names), TypeError (unknown arguments).
+    An exception in `progress` cancels the compilation.
 
     >>> import onnx.parser, treadle
     >>> relu = onnx.parser.parse_model(
@@ -775,16 +785,17 @@ def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcp
 
 
 def load_plugin(path: "str | os.PathLike[str]") -> str:
-    """Loads a library that brings an external code generator, or what its compiled models need; returns its name."""
+    """Loads a library with an external code generator, or with the functions that its compiled models need; returns its
+    name."""
     return get_global_func("runtime.LoadPlugin")(_arguments.path("path", path))
 
 
 @_arguments.refuses_unknown
 def load(path: "str | os.PathLike[str]", threads: int = 0) -> Model:
-    """Loads a compiled model, a shared library that Model.save or `treadle compile` wrote. threads: of runs, 0 for all.
+    """Loads a compiled model: a shared library that Model.save or `treadle compile` wrote. threads: number of threads
+    of a run, 0 for all.
 
-    Errors: ModelFormatError for what can't be read or is of another machine.
-    """
+    Errors: ModelFormatError for invalid files and for models that were compiled for another machine."""
     if not isinstance(path, (str, os.PathLike)):
         raise DTypeError(f"a compiled model is loaded from a path, not from {type(path).__name__}; treadle.compile takes "
                          "ONNX models")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of one HTML file that needs nothing else, for any browser. `Model.report` writes one about a model; this module
-writes those of your own.
+"""Self-contained HTML report pages. `Model.report` writes a page about a model; this module writes custom ones.
 
 >>> import os, tempfile, treadle.report
 >>> times = treadle.report.table("Times", ["engine", "ms"], [["treadle", 1.5], ["other", 2.5]])
@@ -39,7 +38,7 @@ def advice(title: str, items: Iterable[str], note: str = "") -> dict[str, Any]:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> dict[str, Any]:
-    """Rows of numbers and texts, sorted by a click and filtered by a search. Error where rows differ in length."""
+    """Rows of numbers and texts, which can be sorted and filtered. Error if rows differ in length."""
     cells = [list(row) for row in rows]
     for i, row in enumerate(cells):
         if len(row) != len(columns):
@@ -48,7 +47,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], not
 
 
 def chart(title: str, spec: Mapping[str, Any], note: str = "") -> dict[str, Any]:
-    """A chart as Vega-Lite describes it (https://vega.github.io/vega-lite), with its data; as wide as the page."""
+    """A chart as a Vega-Lite specification (https://vega.github.io/vega-lite) with data; as wide as the page."""
     if not isinstance(spec, Mapping):
         raise DTypeError(f"chart '{title}': expected a dict (a specification of Vega-Lite), got {type(spec).__name__}")
     return {"kind": "chart", "title": title, "note": note, "spec": dict(spec)}
@@ -62,7 +61,7 @@ def graph(title: str, nodes: Iterable[Mapping[str, Any]], edges: Iterable[Sequen
 
 
 def write(path: "str | os.PathLike[str]", title: str, sections: Iterable[Section], subtitle: str = "") -> None:
-    """Writes the page, whole or not at all. Errors: treadle.Error for sections of another form and for paths that can't
+    """Writes the page, completely or not at all. Errors: treadle.Error for invalid sections and for paths that cannot
     be written."""
     page = {"title": title, "subtitle": subtitle, "sections": list(sections)}
     _api.WritePage(os.fspath(path), json.dumps(_finite(page), allow_nan=False))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured plans for a model's kernels: `tune` writes records that builds take. docs/tuning.md."""
+"""Measured plans for a model's kernels: `tune` writes records that compilations use. docs/tuning.md."""
 import json
 import os
 import re
@@ -29,9 +29,9 @@ def seconds_of(time: object) -> float:
 
 
 class Report:
-    """What a tuning session tried and found. `ratio`, `interval`: the model's time over that with default plans;
-    `accepted`: whether records of it are in use; `tasks`: a dict for each problem; `graph`: one for each algorithm or
-    layout that was tried in the whole model; `save` writes a page."""
+    """Results of a tuning session. `ratio`, `interval`: the model's time relative to default plans; `accepted`: whether
+    its records are used; `tasks`: a dict per tuning task; `graph`: a dict per algorithm or layout that was tried in the
+    whole model; `save` writes a page."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -58,13 +58,15 @@ def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float
          dry_run: bool = False, graph: bool = True, trials: int = 0, opt_level: int = 3,
          pass_config: Mapping[str, Any] | None = None,
          progress: Callable[[str], object] | None = None) -> Report:
-    """Measures plans of the kernels of an ONNX model (path, bytes or onnx.ModelProto) for `time`, and appends to the
-    file of records `output` what it finds. Returns a Report.
+    """Tunes the kernels of an ONNX model (path, bytes or onnx.ModelProto) for `time`, and appends records to the file
+    `output`. Returns a Report.
 
-    threads: that kernels run on (0: all); jobs: processes that compile candidates (0: one per processor); resume: what
-    the file has isn't measured again; graph: algorithms and layouts, too; trials: candidates to measure at
-    most (0: as many as there is time for); progress: called with a line of text now and then.
-    """
+    threads: number of threads of the kernels (0: all).
+    jobs: number of processes that compile candidates (0: one per processor).
+    resume: do not measure again what the file contains.
+    graph: also tune algorithms and layouts.
+    trials: maximum number of candidates (0: limited by time only).
+    progress: a function that is called with a line of text at intervals."""
     if output is None and not dry_run:
         raise Error("tune: say where records go: output='records.jsonl'")
     options = {"output": "" if output is None else _arguments.path("output", output), "seconds": seconds_of(time), "seed": int(seed),

@@ -104,7 +104,7 @@ struct ListRow {
 
 /// Functions throw treadle::Error.
 struct CompilerApi {
-  /// Returns what the request asked to be told: the times of the passes, or "".
+  /// Returns the report that the request asks for: the times of the passes, or "".
   std::string (*compile)(const CompileRequest& request);
   /// The inputs of an ONNX file, without those that have an initial value.
   std::vector<DeclaredInput> (*declared_inputs)(const std::string& path);

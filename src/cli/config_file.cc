@@ -30,7 +30,7 @@ class VerbConfig : public CLI::ConfigTOML {
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
     const std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(*WithoutComments(input));
-    // A section goes before what stands above all of them.
+    // A section takes precedence over top-level keys.
     for (const bool above : {false, true}) {
       for (const CLI::ConfigItem& item : items) {
         if (item.parents.empty() == above) Apply(item);

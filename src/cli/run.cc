@@ -76,7 +76,7 @@ struct RunVerb {
     if (!labels.empty()) ReadWholeFile(labels);
   }
 
-  /// Strings, sequences and maps pass as bytes, which nobody could read.
+  /// Strings, sequences and maps are passed as bytes in an internal format.
   static void CheckAreTensors(const runtime::Model& model) {
     for (const runtime::TensorInfo& info : model.outputs()) {
       if (info.value_type.empty()) continue;

@@ -41,7 +41,7 @@ InputText ParseInput(const std::string& text);
 /// that got no name arr_0, arr_1, ...; tensors of ONNX's test data (.pb) have names of their own.
 void CheckMeant(const std::string& source, const std::string& inside, const std::string& name);
 
-/// Compiles; says how far it is as `request.verbosity` has it. Returns what the request asked to be told.
+/// Compiles, showing progress according to `request.verbosity`. Returns the report that the request asks for.
 std::string CompileWatched(CompileRequest request);
 
 /// As CompileWatched, for a model whose output isn't kept; returns what `--dump kernels` says. `model`, if not null,

@@ -42,10 +42,14 @@ def signature(value):
         return "(..)"
 
 
+# "name: what it is", "a, b (bytes): what they are" at the begin of a line.
+ARGUMENT = re.compile(r"([a-z_]+(?:, [a-z_]+)*(?: \([^)]*\))?):(?= )")
+
+
 def documented(value):
     text = inspect.getdoc(value) or ""
     # Examples stand in blocks of their own.
-    parts, example = [], []
+    parts, example, listed = [], [], False
     for line in [*text.splitlines(), None]:
         if line is not None and (line.startswith(">>>") or example and line.strip()):
             example.append(line)
@@ -53,7 +57,13 @@ def documented(value):
         if example:
             parts += ["", "```python", *example, "```", ""]
             example = []
-        if line is not None:
+        argument = ARGUMENT.match(line or "")
+        if argument:
+            # A list begins after an empty line.
+            parts += [*([] if listed else [""]), f"- **{argument[1]}**:{line[argument.end():]}"]
+            listed = True
+        elif line is not None:
+            listed = listed and bool(line)
             parts.append(line)
     return "\n".join(parts)
 

@@ -17,7 +17,7 @@ PythonBasedModel = _refused("PythonBasedModel", "plans are ranked by the kernels
                             "steps for those who rank otherwise")
 HardwareParams = _refused("HardwareParams", "the target says what the machine is: llvm -mcpu=.. -num-cores=..")
 LayoutRewriteOption = _refused("LayoutRewriteOption", "packing of operands is part of the kernels")
-_ROUNDS = "what a search does is told by SearchTask.tune (logging) and by treadle.tune's report (docs/tuning.md)"
+_ROUNDS = "SearchTask.tune (logging) and treadle.tune's report describe what a search does (docs/tuning.md)"
 PrintTableInfo = _refused("PrintTableInfo", _ROUNDS)
 LogEstimatedLatency = _refused("LogEstimatedLatency", _ROUNDS)
 TaskSchedulerCallback = _refused("TaskSchedulerCallback", _ROUNDS)

@@ -48,7 +48,7 @@ class Cache:
 
 def memoize(key: str, save_at_exit: bool = False) -> Callable[[_F], _F]:
     """Decorator: calls with arguments (which must be hashable) that were there before give what they gave. `key` names
-    the file; calls of other values in the function's surroundings aren't told apart, as in functools.cache."""
+    the file; values that the function reads from its closure or module are not part of the key, as in functools.cache."""
 
     def decorate(function):
         name = f"{function.__module__}.{function.__qualname__}.{key}".replace("<", "").replace(">", "")

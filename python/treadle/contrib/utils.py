@@ -44,7 +44,7 @@ class TempDirectory:
 
 
 def tempdir(custom_path: str | None = None) -> TempDirectory:
-    """A directory for files that nobody keeps."""
+    """A directory for temporary files."""
     return TempDirectory(custom_path)
 
 

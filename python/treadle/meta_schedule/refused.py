@@ -13,7 +13,7 @@ _INSTEAD = {
     "the tasks that promise most come first (docs/tuning.md)": "TaskScheduler GradientBased RoundRobin",
     "tune_tir and tune_relay take the number of trials, the rest is theirs": "TuneConfig TuneContext",
     "builds inside of `with database:` take its records": "ApplyHistoryBest",
-    "what a search does is told by logging, and by treadle.tune's report": "Profiler",
+    "logging and treadle.tune's report describe what a search does": "Profiler",
     "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)": "RPCConfig RPCRunner",
 }
 for _instead, _names in _INSTEAD.items():

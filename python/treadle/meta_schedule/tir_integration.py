@@ -119,7 +119,7 @@ def _scheduled(function, decision):
 
 def _settle(function, target, first, runner, database):
     """Times of different moments aren't compared: the fastest ones against the usual schedule in turns. One that doesn't
-    win is an error in the database, so that nobody takes it."""
+    win is an error in the database, so that it is never used."""
     while (best := database.best(function, target)) is not None and best["decision"] is not None:
         ratios = sorted(runner.ratios(first, _scheduled(function, best["decision"]).func, target))
         if ratios and sum(r < 1 for r in ratios) >= 0.75 * len(ratios):

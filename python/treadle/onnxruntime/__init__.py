@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drop-in for what programs use of the package onnxruntime: `import treadle.onnxruntime as onnxruntime`, or
+"""A drop-in replacement for the package onnxruntime: `import treadle.onnxruntime as onnxruntime`, or call
 `treadle.onnxruntime.install()` before other packages import it."""
 import importlib.util
 import sys
@@ -29,19 +29,19 @@ _severity = {"level": 2, "verbosity": 0}
 
 
 def get_version_string() -> str:
-    """The version of onnxruntime whose interface this is."""
+    """The onnxruntime version whose interface is implemented."""
     return __version__
 
 
 def get_build_info() -> str:
-    """What stands behind the interface: Treadle and its version."""
+    """Treadle and its version."""
     from .._version import __version__ as own
 
     return f"Treadle {own}"
 
 
 def set_default_logger_severity(level: int) -> None:
-    """0 (verbose) to 4 (fatal). Kept; Treadle logs nothing."""
+    """0 (verbose) to 4 (fatal). Stored without effect: Treadle logs nothing."""
     if level not in range(5):
         raise capi.onnxruntime_pybind11_state.InvalidArgument(f"Invalid logging severity {level}; expected 0 to 4")
     _severity["level"] = level
@@ -53,11 +53,11 @@ def set_default_logger_verbosity(level: int) -> None:
 
 
 def set_default_logger_callback(callback: Callable[..., object] | None, severity: int = 2) -> None:
-    """Treadle logs nothing: it is never called."""
+    """Treadle logs nothing; the callback is never called."""
 
 
 def print_debug_info() -> None:
-    """What a report of a fault should say; `treadle doctor` says more."""
+    """Prints what a bug report should contain; `treadle doctor` prints more."""
     import platform
 
     print(f"onnxruntime {__version__} as {get_build_info()} has it")
@@ -65,7 +65,7 @@ def print_debug_info() -> None:
 
 
 def set_seed(seed: int) -> None:
-    """Random operators of compiled models take the seeds that the model states."""
+    """Without effect: random operators use the seeds in the model."""
 
 
 def disable_telemetry_events() -> None:
@@ -81,9 +81,10 @@ def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, direc
 
 
 def install() -> None:
-    """From now on `import onnxruntime` in this process gives this module. Error: ImportError where the other is loaded.
+    """Makes `import onnxruntime` return this module in this process. ImportError if onnxruntime is loaded already.
 
-    Where that is installed, its tools in Python (onnxruntime.quantization, onnxruntime.transformers) come from there."""
+    If onnxruntime is installed, its Python tools (onnxruntime.quantization, onnxruntime.transformers) remain available.
+    """
     loaded = sys.modules.get("onnxruntime")
     this = sys.modules[__name__]
     if loaded is this:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of sessions and runs. What has no meaning for compiled models is kept, and can be read back."""
+"""Options of sessions and runs. Options without meaning for compiled models are stored and can be read back."""
 import enum
 import numbers
 import warnings
@@ -11,7 +11,7 @@ from ._errors import InvalidArgument, NotImplemented
 
 
 class GraphOptimizationLevel(enum.IntEnum):
-    """How much of the graph is optimised; Treadle's opt_level is 0, 2, 3, 3."""
+    """Optimisation levels, which correspond to opt_level 0, 2, 3 and 3."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -21,7 +21,7 @@ class GraphOptimizationLevel(enum.IntEnum):
 
 
 class ExecutionMode(enum.IntEnum):
-    """Operators run one after the other, each on all threads, whatever the mode."""
+    """Without effect: operators run sequentially, each on all threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
@@ -53,8 +53,8 @@ class _Config:
 
 
 class SessionOptions(_Config):
-    """What a session is made with. Of effect: intra_op_num_threads, graph_optimization_level, enable_profiling,
-    profile_file_prefix, add_free_dimension_override_by_name, add_initializer (refused)."""
+    """Options of a session. These have an effect: intra_op_num_threads, graph_optimization_level, enable_profiling,
+    profile_file_prefix, add_free_dimension_override_by_name. add_initializer is refused."""
 
     intra_op_num_threads: int
     inter_op_num_threads: int
@@ -155,7 +155,7 @@ class SessionOptions(_Config):
 
 
 class RunOptions(_Config):
-    """Options of one run; none changes what is computed. `terminate` set to True by another thread ends the run."""
+    """Options of a run. Setting `terminate` to True in another thread cancels the run; the others have no effect."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ _threads = {"intra": 0}
 
 
 def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
-    """How many threads sessions have whose options don't say it; 0: all."""
+    """Number of threads of sessions without a value of their own; 0: all."""
     if min(intra_op_num_threads, inter_op_num_threads) < 0:
         raise InvalidArgument("numbers of threads are 0 (all) or more")
     _threads["intra"] = int(intra_op_num_threads)
@@ -219,7 +219,7 @@ def get_device() -> str:
 
 
 def check_provider(name: str) -> None:
-    """Warns of a provider that isn't available; refuses a name that no provider has."""
+    """Warns about unavailable providers and refuses unknown ones."""
     if name not in KNOWN_PROVIDERS:
         raise InvalidArgument(f"unknown execution provider '{name}'; available: {CPU}")
     if name != CPU:

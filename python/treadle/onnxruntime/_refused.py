@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of ONNX Runtime that compiled models have nothing for: they can be imported, and say why when they are used."""
+"""ONNX Runtime names without a counterpart in Treadle: they can be imported, and raise an error with the reason when
+used."""
 from typing import Any, NoReturn
 
 from ._errors import NotImplemented

@@ -29,7 +29,7 @@ _DTYPES = {"float": "float32", "double": "float64"}
 
 
 class NodeArg:
-    """An input or output: name, type ("tensor(float)"), shape (numbers, names, None for what isn't known)."""
+    """An input or output: name, type ("tensor(float)"), shape (sizes, names, or None for unknown dimensions)."""
 
     name: str
     type: str
@@ -52,7 +52,7 @@ class NodeArg:
 
 
 class ModelMetadata:
-    """What the model file says of itself."""
+    """Metadata in the model file."""
 
     producer_name: str
     graph_name: str
@@ -153,11 +153,11 @@ class _Models:
 
 
 class InferenceSession:
-    """As onnxruntime.InferenceSession: get_inputs, get_outputs, run, ...
+    """Same interface as onnxruntime.InferenceSession: get_inputs, get_outputs, run, ...
 
-    path_or_bytes: an ONNX model (path, bytes, onnx.ModelProto), or a compiled library (.so). Models of static shapes are
-    compiled for them; others once for all shapes, and for shapes that are seen often in the background.
-    Errors: those of this module (InvalidArgument, NoSuchFile, InvalidProtobuf, ...), all of class treadle.Error.
+    path_or_bytes: an ONNX model (path, bytes, onnx.ModelProto), or a compiled library (.so). Models with dynamic shapes
+    are compiled once for all shapes, and in the background for frequent ones.
+    Errors: those of this module (InvalidArgument, NoSuchFile, InvalidProtobuf, ...), all subclasses of treadle.Error.
 
     >>> import onnx.parser, treadle.onnxruntime as ort
     >>> relu = onnx.parser.parse_model(
@@ -268,7 +268,7 @@ class InferenceSession:
         return self._started
 
     def end_profiling(self) -> str:
-        """Writes what runs took since the session was made, as a Chrome trace; returns the file's name."""
+        """Writes the times of all runs of the session as a Chrome trace; returns the file name."""
         if not self._options.enable_profiling:
             return ""
         path = f"{self._options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
@@ -303,7 +303,7 @@ class InferenceSession:
     def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
                   callback: Callable[[list[Any], Any, str], object], user_data: Any,
                   run_options: RunOptions | None = None) -> None:
-        """Runs in a thread of its own, then calls callback(results, user_data, error message)."""
+        """Runs in another thread, then calls callback(results, user_data, error message)."""
         if not callable(callback):
             raise TypeError(f"callback: expected a function, got {type(callback).__name__}")
 
@@ -352,11 +352,11 @@ class InferenceSession:
         return []
 
     def get_tuning_results(self) -> list[Any]:
-        """Of providers that tune when they run: none. `treadle tune` keeps records of its own."""
+        """Empty: no provider tunes at run time. `treadle tune` writes its own records."""
         return []
 
     def set_tuning_results(self, results: Any, error_on_invalid: bool = False) -> None:
-        """Of no effect, as above."""
+        """Without effect: no provider tunes at run time."""
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         if options:

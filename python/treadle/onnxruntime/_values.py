@@ -88,7 +88,7 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Any, /, onnx_element_type: int) -> "OrtValue":
-        """Over the memory of an array, whose elements are taken as those of a TensorProto.DataType of the same size."""
+        """Shares the memory of an array, interpreted as elements of a TensorProto.DataType of the same size."""
         name = _name_of_type(onnx_element_type)
         dtype = to_numpy(name)
         if dtype.itemsize != np.asarray(data).dtype.itemsize:
@@ -188,8 +188,8 @@ def _as_value(value: Any) -> OrtValue:
 
 
 class IOBinding:
-    """Inputs and outputs of a session that are set before it runs: inputs are read and outputs are written where they
-    are bound. For one thread at a time.
+    """Inputs and outputs of a session that are bound before it runs; they are read and written in place. Not
+    thread-safe.
 
     >>> import onnx.parser, treadle.onnxruntime as ort
     >>> relu = onnx.parser.parse_model(

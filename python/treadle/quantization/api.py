@@ -41,7 +41,7 @@ class _Options:
 
 @dataclasses.dataclass
 class Quantized:
-    """A quantised model (onnx.ModelProto), and what became of each layer."""
+    """A quantised model (onnx.ModelProto) with a report about each layer."""
     model: Any
     report: dict
 
@@ -128,17 +128,17 @@ def quantize(model: Any, output: "str | os.PathLike[str] | None" = None, calibra
              accuracy_level: int = 4, smooth_quant: float | None = None, awq: bool = False,
              keep_float: str | Iterable[str] = (), keep_float_budget: float | None = None,
              max_samples: int = 128) -> Quantized:
-    """Quantises an ONNX model (path, bytes or ModelProto) after training; a Quantized, written to `output` if given.
+    """Quantises an ONNX model (path, bytes or ModelProto) after training. Returns a Quantized, which is also written to
+    `output` if given.
 
     mode: "static" (QuantizeLinear and DequantizeLinear around products and convolutions; needs calibration_data),
-    "dynamic" (products whose rows are quantised at run time), "weight_only" (com.microsoft.MatMulNBits with `bits` 4 or
-    8, a scale for `block_size` elements; awq scales channels by their activations first).
+    "dynamic" (activations of products are quantised per row at run time), "weight_only" (com.microsoft.MatMulNBits with
+    `bits` 4 or 8 and one scale per `block_size` weights; with awq, channels are scaled by activation statistics first).
     calibration_data: a directory of .npz files, one such file, or dicts of arrays by input name.
-    method: of activations' ranges: "minmax", "percentile" or "mse" (least squared error; the default).
-    smooth_quant: exponent (0.5) that moves differences between channels of products' inputs to their weights.
-    keep_float: names or kinds of operators that stay float ("head/*", "Gemm"); keep_float_budget: layers that lose most
-    stay float until each output has that ratio, in dB, beside the float model.
-    """
+    method: how activation ranges are chosen: "minmax", "percentile" or "mse" (default).
+    smooth_quant: exponent (usually 0.5) with which outliers of activations are migrated to weights.
+    keep_float: names or types of operators that stay float ("head/*", "Gemm"); keep_float_budget: signal-to-noise ratio
+    in dB of each output, up to which the layers with the largest errors stay float."""
     _check("mode", mode, ("static", "dynamic", "weight_only"))
     _check("method", method or "mse", _METHODS)
     _check("weight_method", weight_method, ("max", "mse"))

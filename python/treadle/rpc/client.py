@@ -20,7 +20,7 @@ from . import _values, _wire
 
 
 _GRACE = 1.0  # seconds beyond a session's time after which the client doesn't wait for the server's word
-_SOON = 10.0  # seconds after which one who waits for a key without servers is told so
+_SOON = 10.0  # seconds until a client that waits for a key without servers gets a message
 
 
 class _Remote:
