@@ -249,8 +249,9 @@ struct BenchVerb {
                                  file);
     if (status == 127) throw RuntimeError(StrCat("can't start ", PythonProgram(), "; set TREADLE_PYTHON"));
     if (status != 0)
-      throw RuntimeError(
-          StrCat(peer, " couldn't be measured\nhelp: why stands above; TREADLE_PYTHON names a Python that has ", peer));
+      throw RuntimeError(StrCat(
+          peer, " couldn't be measured\nhelp: the reason is printed above; set TREADLE_PYTHON to a Python that has ",
+          peer));
     std::vector<double> times;
     for (const std::string& word : SplitWords(ReadWholeFile(file))) times.push_back(ParseDouble(word).value_or(0));
     if (times.empty()) throw RuntimeError(StrCat(peer, " measured nothing"));

@@ -137,7 +137,7 @@ CompileRequest CompileFlags::Parse() const {
   parsed.dump = SplitLists(dump);
   parsed.check_passes = SplitLists(check_passes);
   if (max_error >= 0 && precision != "auto") {
-    throw Error("--max-error is for --precision auto: give that, too");
+    throw Error("--max-error has no effect without --precision auto");
   }
   if (max_error > 1)
     throw Error(StrCat("--max-error: expected a relative error between 0 and 1, got ", FixedText(max_error, 3)));

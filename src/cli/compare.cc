@@ -154,10 +154,10 @@ NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs
     throw RuntimeError(StrCat("can't start ", PythonProgram(), ", which runs ONNX Runtime; set TREADLE_PYTHON"));
   }
   if (status != 0) {
-    throw RuntimeError(StrCat("the reference onnxruntime couldn't run the model",
-                              "\nhelp: why stands above; pip install onnxruntime brings it, TREADLE_PYTHON names a "
-                              "Python that has it, --reference ",
-                              "interp takes Treadle's interpreter instead"));
+    throw RuntimeError(
+        StrCat("the reference onnxruntime couldn't run the model",
+               "\nhelp: the reason is printed above; install onnxruntime with pip, set TREADLE_PYTHON to a "
+               "Python that has it, or use Treadle's interpreter with --reference interp"));
   }
   if (!std::filesystem::exists(outputs_file + ".names")) {
     throw RuntimeError(StrCat(PythonProgram(), " isn't a Python: it ended without the reference's outputs",

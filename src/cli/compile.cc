@@ -52,7 +52,7 @@ struct CompileVerb {
     }
     CompileRequest request = flags.Parse();
     CheckExists(request.model);
-    if (!dump_dir.empty() && request.dump.empty()) throw Error("--dump-dir says where --dump writes: give that, too");
+    if (!dump_dir.empty() && request.dump.empty()) throw Error("--dump-dir has no effect without --dump");
     if (!dump_dir.empty()) request.dump_dir = dump_dir;
     CheckNotDash(request.output);
     const bool folder = request.output.ends_with('/');

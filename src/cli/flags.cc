@@ -162,8 +162,7 @@ void CheckVerb(const CLI::App& app, const std::string& name) {
   if (std::find(verbs.begin(), verbs.end(), name) != verbs.end()) return;
   std::error_code ignored;
   if (std::filesystem::is_regular_file(name, ignored)) {
-    throw Error(StrCat("'", name,
-                       "' is a file, and the first argument says what to do with it\nhelp: such as treadle run ", name,
+    throw Error(StrCat("'", name, "' is a file, but a verb is expected first\nhelp: such as treadle run ", name,
                        "; treadle --help lists the verbs"));
   }
   throw Error(StrCat("unknown verb '", name, "'", MeantVerb(name, verbs), "\nhelp: there are: ", Join(verbs)));
@@ -204,7 +203,7 @@ Error Unexpected(const CLI::App& app) {
     std::string message = StrCat("unexpected argument '", first, "' for ", verb->get_name());
     message += first.find('=') != std::string::npos
                    ? "\nhelp: flags that take name=value are repeated: --dim a=1 --dim b=2"
-                   : StrCat("\nhelp: treadle ", verb->get_name(), " --help says what it takes");
+                   : StrCat("\nhelp: treadle ", verb->get_name(), " --help lists its arguments");
     return Error(message);
   }
   std::vector<std::string> flags;
@@ -301,7 +300,7 @@ int RunVerb(int argc, char** argv) {
   const std::string flag = verb.substr(0, verb.find('='));
   if (verb.starts_with("-") && flag != "-h" && std::find(own.begin(), own.end(), flag) == own.end()) {
     throw Error(StrCat("treadle has no option '", verb, "'", DidYouMean(verb, own),
-                       "\nhelp: options of a verb stand behind it: treadle compile model.onnx -o model.so"));
+                       "\nhelp: options follow the verb: treadle compile model.onnx -o model.so"));
   }
   try {
     if (verb == "help") {                            // "treadle help bench" is "treadle bench --help"
@@ -336,7 +335,7 @@ int RunVerb(int argc, char** argv) {
     if (!unknown.empty() && unknown[0].starts_with('-')) return Report(Unexpected(app).what(), ExitCode::kUsage);
     std::string help;
     for (const CLI::App* sub : app.get_subcommands())
-      help = StrCat("\nhelp: treadle ", sub->get_name(), " --help says what it takes");
+      help = StrCat("\nhelp: treadle ", sub->get_name(), " --help lists its arguments");
     return Report(error.what() + help, ExitCode::kUsage);
   }
   return action();

@@ -242,9 +242,8 @@ struct InspectVerb {
     if (report["executor"] == "vm") {
       const Json functions = report.value("functions", Json::array());
       std::cout << fmt::format(
-          "{:12s} run by the virtual machine (sizes that are known at run time, or control flow): {} function{}, {} "
-          "calls "
-          "of {} kernels\n",
+          "{:12s} run by the virtual machine (dynamic shapes or control flow): {} function{}, {} calls of {} "
+          "kernels\n",
           "program", functions.size(), functions.size() == 1 ? "" : "s", report["calls"].get<size_t>(),
           report["kernels"].size());
     } else {

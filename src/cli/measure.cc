@@ -117,7 +117,7 @@ class Server {
     if (what == "compare") return Compare(At(request, "a"), At(request, "b"));
     if (what == "pairs") return Pairs(request);
     if (what == "time") return Time(request);
-    throw Error(StrCat("'", what, "' isn't what measure does"));
+    throw Error(StrCat("'", what, "' isn't a request of measure"));
   }
 
  private:

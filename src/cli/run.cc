@@ -72,7 +72,7 @@ struct RunVerb {
     }
     if (!output.empty() && output == dump_tensors) throw Error(StrCat("two outputs go to '", output, "'"));
     CheckTextOutputs({profile}, files);
-    if (!labels.empty() && top_k == 0) throw Error("--labels names what --top-k prints: give that, too");
+    if (!labels.empty() && top_k == 0) throw Error("--labels has no effect without --top-k");
     if (!labels.empty()) ReadWholeFile(labels);
   }
 

@@ -32,9 +32,9 @@ void CheckExists(const std::string& path) {
   if (path == "-") {
     help = "\nhelp: models are read from files, not from standard input";
   } else if (path.find("://") != std::string::npos) {
-    help = "\nhelp: that is an address; models are read from files: download it first";
+    help = "\nhelp: this is a URL; download the model first";
   } else if (path.starts_with("~")) {
-    help = "\nhelp: shells don't replace a ~ in quotes; $HOME they do";
+    help = "\nhelp: shells do not expand ~ in quotes; use $HOME";
   }
   throw Error(StrCat("can't open ", path, ": ", failure ? failure.message() : "no such file", help));
 }
@@ -66,7 +66,7 @@ InputText ParseInput(const std::string& text) {
 void CheckMeant(const std::string& source, const std::string& inside, const std::string& name) {
   if (!source.ends_with(".npz") || inside == name || inside.starts_with("arr_")) return;
   throw Error(StrCat(source, " holds '", inside, "', not '", name,
-                     "'\nhelp: arrays of .npz files go by their names; a .npy file has none, and goes to any input"));
+                     "'\nhelp: arrays of .npz files are matched to inputs by name; a .npy file fits any input"));
 }
 
 namespace {

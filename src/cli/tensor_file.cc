@@ -26,7 +26,8 @@ std::string InputHelp(const std::string& path) {
   std::error_code ignored;
   const size_t colon = path.find(':');
   if (colon != std::string::npos && std::filesystem::exists(path.substr(colon + 1), ignored)) {
-    return StrCat("\nhelp: an input's name stands before a =: ", path.substr(0, colon), "=", path.substr(colon + 1));
+    return StrCat("\nhelp: write the name of the input before '=': ", path.substr(0, colon), "=",
+                  path.substr(colon + 1));
   }
   const size_t comma = path.find(',');
   if (comma != std::string::npos && path.find('=', comma) != std::string::npos)

@@ -99,7 +99,7 @@ struct VerifyVerb {
     if (json) std::cout << report.dump() << "\n";
     if (!agrees && !tolerance.snr && IsQuantised(flags.request.model)) {
       std::cerr << PaintedMessage(
-          "help: engines round quantised models apart; --snr 30 compares by the ratio of signal to noise\n");
+          "help: engines round quantised models differently; --snr 30 compares signal-to-noise ratios\n");
     }
     return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
   }
@@ -143,7 +143,7 @@ struct VerifyVerb {
   }
 
   /// Compares the outputs, and the result of every operator. What is out of tolerance is computed again by itself, from
-  /// the reference's operands: that tells an operator that is wrong from errors of rounding that add up.
+  /// the reference's operands: this distinguishes wrong operators from accumulated rounding errors.
   int RunLayers(const CompileRequest& request) const {
     if (!IsOnnx(request.model) || reference != "onnxruntime") {
       throw Error("--layers needs an .onnx model and --reference onnxruntime");
@@ -218,8 +218,8 @@ struct VerifyVerb {
       std::cout << "all " << all << " intermediate values agree\n";
     } else {
       std::cout << suspects << " of " << all
-                << " intermediate values are out of tolerance, but each operator agrees by itself: errors of rounding "
-                   "add up\n";
+                << " intermediate values are out of tolerance, but each operator agrees by itself: rounding errors "
+                   "accumulate\n";
     }
   }
 };

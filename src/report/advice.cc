@@ -122,7 +122,7 @@ Json AdviceSection(const ModelRun& run, const std::vector<Operation>& operations
   // What always is worth knowing, where there is room.
   if (run.model.manifest().executor == "vm" && items.size() < kMostItems) {
     items.push_back(
-        "Some sizes of this model are only known when it runs. Where they are always the same, `--dim name=size` "
+        "This model has dynamic shapes. If they never change, `--dim name=size` "
         "or `--input-shapes` lets the compiler choose kernels for them.");
   }
   if (run.layers.empty() && items.size() < kMostItems) {

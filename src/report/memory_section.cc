@@ -177,10 +177,11 @@ Json MemorySection(const ModelRun& run) {
   const auto [most, call] = MostAtOnce(lifetimes);
   return Chart(
       ProgramRows(lifetimes, run.timings),
-      fmt::format("As this run went: a box is the results of a call, from it to the last call that reads them. "
-                  "At most {} at once, in call {}. Places are those that the results would have side by side: "
-                  "sizes are known when the model runs, and memory comes from a pool. {}",
-                  BytesText(most), call, beside),
+      fmt::format(
+          "Measured in this run: a box contains the results of a call, from that call to the last one that reads them. "
+          "At most {} at once, in call {}. Positions are not addresses: shapes are dynamic, and memory is allocated "
+          "from a pool at run time. {}",
+          BytesText(most), call, beside),
       "KiB at the same time");
 }
 

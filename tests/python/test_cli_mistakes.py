@@ -107,7 +107,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("completion",), 2, "shell is required"),
     (("completion", "csh"), 2, "no completion for the shell 'csh'"),
     (of_compile("--traget", "llvm"), 2, "compile has no option '--traget'; did you mean '--target'?"),
-    (("m.onnx",), 2, "'m.onnx' is a file, and the first argument says what to do with it"),
+    (("m.onnx",), 2, "'m.onnx' is a file, but a verb is expected first"),
     (of_compile("-O3"), 2, "compile has no option '-O3'; did you mean '--opt-level'?"),
     (("run", "d.onnx", "-i", "random", "--dim", "hight=4"), 2,
      "no input has a dimension called 'hight'; there are: 'batch', 'height'; did you mean 'height'?"),
@@ -219,7 +219,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("run", "d.so", "-i", "random", "--input-shapes", "x:[2]"), 2, "input 'x' has rank 2, the given shape has rank 1"),
     (("run", "d.so", "-i", "random", "--input-shapes", "y:[2]"), 2, "the model has no input 'y'; it has: x"),
     (of_run("--device", "cpu:3"), 2, "device cpu:3 isn't available; this build runs on: cpu"),
-    (of_run("--labels", "notes.txt"), 2, "--labels names what --top-k prints: give that, too"),
+    (of_run("--labels", "notes.txt"), 2, "--labels has no effect without --top-k"),
     (of_run("--labels", "folder", "--top-k", "1"), 2, "can't read folder: it is a directory"),
     (of_run("--mean", "1"), 2, "--mean and --scale are for pictures, and no input is one"),
     (of_run("--repeat", "1e99"), 2, "--repeat: expected a whole number of at most 2147483647, got '1e99'"),
@@ -290,9 +290,9 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("verify", "m.so", "-i", "x=ones", "--reference", "golden.npz"), 2, "the reference has no value for output 'y'"),
     (("verify", "m.onnx", "--reference", "m.so"), 2, "a file of outputs is .npz, .npy or .pb, not 'm.so'"),
     (of_compile("-o", "b.so"), 2, "--output is given twice"),
-    (of_compile("--max-error", "0.1"), 2, "--max-error is for --precision auto: give that, too"),
+    (of_compile("--max-error", "0.1"), 2, "--max-error has no effect without --precision auto"),
     (of_compile("--precision", "auto", "--max-error", "2"), 2, "--max-error: expected a relative error between 0 and 1, got 2.000"),
-    (of_compile("--dump-dir", "folder"), 2, "--dump-dir says where --dump writes: give that, too"),
+    (of_compile("--dump-dir", "folder"), 2, "--dump-dir has no effect without --dump"),
     (of_compile("--input-shapes", "x:[2,3]", "--input-shapes", "y:[2]"), 2, "the model has no input 'y'; its inputs are: 'x'"),
     (("compile", "conv.onnx", "-o", "a.so", "--input-shapes", "x:[1,4,8,8]"), 2,
      "node 'my_conv' (Conv): the operand has 4 channels, the weights want 3 in each of 1 groups"),
@@ -434,17 +434,17 @@ def test_another_shape_than_the_models_is_named(folder):
 
 
 @pytest.mark.parametrize("arguments, line", [
-    (("compile",), "help: treadle compile --help says what it takes"),
-    (("ops", "Conv"), "help: treadle ops --help says what it takes"),
+    (("compile",), "help: treadle compile --help lists its arguments"),
+    (("ops", "Conv"), "help: treadle ops --help lists its arguments"),
     (("m.onnx",), "help: such as treadle run m.onnx; treadle --help lists the verbs"),
     (of_compile("--dim", "batch=2"), "help: shapes by input (--input-shapes, `shapes` in Python) say other sizes"),
     (("compile", "-", "-o", "a.so"), "help: models are read from files, not from standard input"),
     (("compile", "m.onnx", "-o", "-"), "help: ./- is a file of that name"),
     (("compile", "m.onnx", "-o", "a.dll"), "help: .so is a shared library, .tar an archive of objects, DIR/ a folder of C "
                                            "sources (target c)"),
-    (("run", "https://a.b/m.onnx"), "help: that is an address; models are read from files: download it first"),
-    (("run", "~/m.so"), "help: shells don't replace a ~ in quotes; $HOME they do"),
-    (("run", "m.so", "-i", "x:i.npy"), "help: an input's name stands before a =: x=i.npy"),
+    (("run", "https://a.b/m.onnx"), "help: this is a URL; download the model first"),
+    (("run", "~/m.so"), "help: shells do not expand ~ in quotes; use $HOME"),
+    (("run", "m.so", "-i", "x:i.npy"), "help: write the name of the input before '=': x=i.npy"),
     (("run", "m.so", "-i", "x=i.npy,z=i.npy"), "help: each input has its own -i: -i a=1.npy -i b=2.npy"),
 ])
 def test_what_helps_is_said(folder, arguments, line):
