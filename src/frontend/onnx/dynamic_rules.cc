@@ -7,6 +7,7 @@
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/symbolic_dims.h"
+#include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "treadle/ir/prim_ops.h"
 #include "treadle/te/schedule.h"
 
 namespace treadle::te {
