@@ -27,8 +27,8 @@ def test_tvmc_loads_saves_compiles_and_runs(model_file, tmp_path):
     model = tvmc.load(model_file)
     again = tvmc.TVMCModel(model_path=model.save(tmp_path / "saved"))
     x = np.arange(12, dtype="float32").reshape(4, 3)
-    for each in (model, again):
-        package = tvmc.compile(each, target="llvm", package_path=tmp_path / "m.so")
+    for each, name in ((model, "m.tar"), (again, "m.so")):
+        package = tvmc.compile(each, target="llvm", package_path=tmp_path / name)
         result = tvmc.run(package, device="cpu", inputs={"x": x}, repeat=1, number=1)
         np.testing.assert_allclose(result.get_output("output_0"), x @ np.full((3, 2), 2))
         assert len(result.times.results) == 1

@@ -164,13 +164,21 @@ def run(tvmc_package: TVMCPackage, device: str = "cpu", hostname: str | None = N
         session.upload(path)
         library, place = session.load_module(os.path.basename(path)), session.device(device)
     module = graph_executor.GraphModule(library["default"](place))
-    model = load_model(path)
-    there = {info.name: info for info in model.inputs}
+    there: dict[str, tuple[Any, str]]
+    if path.endswith(".tar"):  # of objects: only the executor knows the model
+        if profile:
+            raise TVMCException("profiles are taken of packages that are libraries: package_path=\"model.so\"")
+        shapes, dtypes = module.get_input_info()
+        weights = load_module(path)["get_params"]()
+        there = {name: (shape, dtypes[name]) for name, shape in shapes.items() if name not in weights}
+    else:
+        model = load_model(path)
+        there = {info.name: (info.shape, str(info.dtype)) for info in model.inputs}
     unknown = sorted(set(inputs or {}) - set(there))
     if unknown:
         raise TVMCException(f"the model has no inputs {', '.join(unknown)}; it has {', '.join(sorted(there))}")
-    values = {name: inputs[name] if inputs and name in inputs else _filled(info.shape, str(info.dtype), fill_mode)
-              for name, info in there.items()}
+    values = {name: inputs[name] if inputs and name in inputs else _filled(*there[name], fill_mode)
+              for name in there}
     for name, value in values.items():
         module.set_input(name, value)
     module.run()
