@@ -24,6 +24,7 @@ _PATHS = {
     "relay.frontend.onnx": ("treadle.relay.frontend", "from_onnx"),
     "relay.function": ("treadle.relay", "Function"),
     "relay.op.op": ("treadle.relay.op", ""),
+    "relay.op.strategy.generic": ("treadle.relay.op.strategy", ""),
     "relay.ty": ("treadle.ir", "FuncType GlobalTypeVar IncompleteType RelayRefType TensorType TupleType Type TypeCall "
                                "TypeData TypeKind TypeVar"),
     "relay.data_dep_optimization": ("treadle.relay.passes.data_dep_optimization", ""),

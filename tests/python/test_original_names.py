@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions and classes under the original's names, each with its effect."""
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 import treadle as tvm
-from treadle import relay, te, tir
+from treadle import relay, te, tir, topi
 
 
 def test_modules_of_operators_can_be_imported():
@@ -232,3 +235,20 @@ def test_machines_by_their_names(tmp_path):
         tvm.target.Target("nvidia/jetson-nano")
     with pytest.raises(tvm.error.TargetError, match="there is a target called 'aws/cpu/c5.large' already"):
         tvm.target.register_tag("aws/cpu/c5.large", "llvm")
+
+
+def test_topi_resizes_take_the_region_before_the_size():
+    a = te.placeholder((1, 2, 4, 4), name="A")
+    b = topi.image.resize2d(a, [0.0] * 4, (8, 8), "NCHW", "nearest_neighbor", "asymmetric", "floor")
+    value, out = np.random.default_rng(0).random((1, 2, 4, 4), "float32"), tvm.nd.empty((1, 2, 8, 8))
+    tvm.build([a, b], target="llvm")(tvm.nd.array(value), out)
+    np.testing.assert_array_equal(out.numpy(), value.repeat(2, 2).repeat(2, 3))
+
+
+def test_nodes_are_pickled_and_copied():
+    x = relay.var("x", shape=(2, 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(x)))
+    for again in (pickle.loads(pickle.dumps(mod)), copy.deepcopy(mod)):
+        tvm.ir.assert_structural_equal(mod, again)
+    with pytest.raises(tvm.Error, match="nodes of class transform.ModulePass can't be read"):
+        copy.deepcopy(relay.transform.InferType())

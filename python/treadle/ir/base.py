@@ -19,6 +19,10 @@ class Node(Object):
 
     __repr__ = __str__
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Nodes are pickled and copied as JSON."""
+        return load_json, (save_json(self),)
+
     def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
         """The node as text; with `show_meta_data` also the constants that the text refers to."""
         return as_text(self, show_meta_data)

@@ -72,7 +72,26 @@ def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     return te.compute([len(array.shape)], element, name="T_shape", tag="injective")
 
 
-image = Namespace("image.")
+class _Image(Namespace):
+    def __getattr__(self, name):
+        operator = super().__getattr__(name)
+        if not name.startswith("resize"):
+            return operator
+
+        def resize(data: te.Tensor, roi: _Any, size: _Sequence[_Any], layout: str | None = None, method: str = "linear",
+                   coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "",
+                   bicubic_alpha: float = -0.5, bicubic_exclude: int = 0, extrapolation_value: float = 0.0,
+                   out_dtype: str | None = None) -> te.Tensor:
+            named = {} if layout is None else {"layout": layout}
+            return operator(data, size, roi, method=method, coordinate_transformation_mode=coordinate_transformation_mode,
+                            rounding_method=rounding_method, cubic_alpha=bicubic_alpha, cubic_exclude=bicubic_exclude,
+                            extrapolation_value=extrapolation_value, out_dtype=out_dtype, **named)
+
+        resize.__name__, resize.__doc__ = name, operator.__doc__
+        return resize
+
+
+image = _Image("image.")
 vision = Namespace("vision.")
 
 
