@@ -118,3 +118,17 @@ def test_a_graph_product_of_an_open_batch_needs_the_known_one():
     np.testing.assert_allclose(machine.run(a, b).numpy(), a @ b.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)
     with pytest.raises(treadle.Error, match="dimensions of operands have to be equal: 1 and 3"):
         machine.run(a[:1], b)
+
+
+def test_chains_of_broadcasts_of_open_sizes():
+    """As scikit-learn's AdaBoost is exported, a tree after another: the size of each was twice as long an expression as the last,
+    and compiling didn't end."""
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["y0"])]
+    for i in range(40):
+        nodes += [helper.make_node("Add", [f"y{i}", "x"], [f"sum{i}"]), helper.make_node("Less", [f"sum{i}", "limit"], [f"small{i}"]),
+                  helper.make_node("Where", [f"small{i}", f"sum{i}", f"y{i}"], [f"y{i + 1}"])]
+    inputs = {"s": (TensorProto.INT64, [2]), "x": (TensorProto.FLOAT, ["n", "m"]), "limit": (TensorProto.FLOAT, ["k"])}
+    model, session = both(nodes, inputs, ["y40"])
+    for shape, other in (((3, 4), (3, 4)), ((1, 4), (3, 1)), ((1, 1), (2, 5))):
+        for limits in (1, max(shape[1], other[1])):
+            agree(model, session, {"s": np.array(shape), "x": np.abs(floats(*other)), "limit": np.abs(floats(limits)) * 20})

@@ -22,12 +22,19 @@ using relay::Expr;
 class FreeOf : public tir::ExprVisitor {
  public:
   explicit FreeOf(const std::unordered_set<const Object*>& known) : known_(known) {}
+  /// Stops at what is found: an expression's parts may be shared many times over.
+  void VisitExpr(const PrimExpr& e) override {
+    large = large || ++nodes_ > kMaxNodes;
+    if (!unknown && !large) tir::ExprVisitor::VisitExpr(e);
+  }
   void VisitExpr_(const tir::VarNode* op) override { unknown = unknown || known_.count(op) == 0; }
   using tir::ExprVisitor::VisitExpr_;
-  bool unknown = false;
+  bool unknown = false, large = false;
 
  private:
+  static constexpr int kMaxNodes = 64;
   const std::unordered_set<const Object*>& known_;
+  int nodes_ = 0;
 };
 
 /// Types of the data flow of main, dimensions of inputs being variables.
@@ -113,7 +120,7 @@ class RuleCollector {
     FreeOf check(inputs_);
     check(found);
     check(expected);
-    if (check.unknown || analyzer_.CanProveEqual(found, expected)) return;
+    if (check.unknown || check.large || analyzer_.CanProveEqual(found, expected)) return;
     for (const Array<PrimExpr>& rule : rules_) {
       if (arith::ExprDeepEqual(rule[0], found) && arith::ExprDeepEqual(rule[1], expected)) return;
     }
@@ -147,6 +154,15 @@ class RuleCollector {
     return TensorType(shape, tensor->dtype);
   }
 
+  /// Whether rules may be stated with the size. What sums and broadcasts make of sizes that aren't known, and of very
+  /// many that are, grows with each operator.
+  bool IsOfUse(const PrimExpr& dim) const {
+    if (dim.as<tir::VarNode>() != nullptr) return true;
+    FreeOf check(inputs_);
+    check(dim);
+    return !check.unknown && !check.large;
+  }
+
   /// `type` with what inference knew for what it leaves unknown, else with variables of which nothing is known.
   Type Closed(const Type& type, const Type& checked) {
     if (const auto* tuple = checked.as<TupleTypeNode>()) {
@@ -164,7 +180,7 @@ class RuleCollector {
     if (own != nullptr && own->shape.size() != known->shape.size()) own = nullptr;
     Array<PrimExpr> shape;
     for (size_t d = 0; d < known->shape.size(); ++d) {
-      const bool found = own != nullptr && !IsAnyDim(own->shape[d]);
+      const bool found = own != nullptr && !IsAnyDim(own->shape[d]) && IsOfUse(own->shape[d]);
       if (AsConstInt(known->shape[d]) != nullptr) {
         shape.push_back(known->shape[d]);
       } else {

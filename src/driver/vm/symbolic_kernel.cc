@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/vm/symbolic_kernel.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -97,6 +98,28 @@ class DimSubstitute : public tir::ExprMutator {
   std::unordered_map<const Object*, PrimExpr> values_;
 };
 
+/// The dimensions that `dim` is the broadcast of: select(a == 1, b, a) is that of a and b.
+void CollectBroadcast(const PrimExpr& dim, std::vector<PrimExpr>* out) {
+  if (const auto* select = dim.as<tir::SelectNode>()) {
+    const auto* test = select->condition.as<tir::EQNode>();
+    if (test != nullptr && tir::is_const_int(test->b, 1) && ops::SameDim(test->a, select->false_value)) {
+      CollectBroadcast(select->false_value, out);
+      return CollectBroadcast(select->true_value, out);
+    }
+  }
+  out->push_back(dim);
+}
+
+/// Whether `x` is a broadcast of all that `y` is one of: chains of operators on the same operands don't grow sizes.
+bool BroadcastsAll(const PrimExpr& x, const PrimExpr& y) {
+  std::vector<PrimExpr> of_x, of_y;
+  CollectBroadcast(x, &of_x);
+  CollectBroadcast(y, &of_y);
+  return std::all_of(of_y.begin(), of_y.end(), [&](const PrimExpr& part) {
+    return std::any_of(of_x.begin(), of_x.end(), [&](const PrimExpr& known) { return ops::SameDim(known, part); });
+  });
+}
+
 /// What two dimensions that may be 1 or equal broadcast to.
 PrimExpr BroadcastDim(const PrimExpr& x, const PrimExpr& y) {
   const int64_t* a = AsConstInt(x);
@@ -104,6 +127,8 @@ PrimExpr BroadcastDim(const PrimExpr& x, const PrimExpr& y) {
   if (b != nullptr && *b == 1) return x;
   if (a != nullptr) return *a == 1 ? y : x;
   if (b != nullptr) return y;
+  if (BroadcastsAll(x, y)) return x;
+  if (BroadcastsAll(y, x)) return y;
   arith::Analyzer analyzer;
   if (analyzer.CanProveEqual(x, y)) return x;
   return tir::select(tir::equal(x, PrimExpr(int64_t{1})), y, x);
