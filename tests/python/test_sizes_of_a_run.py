@@ -104,6 +104,20 @@ def test_einsum_broadcasts_sizes_of_a_run(equation, shapes):
             compiled.run(None, {"a": floats(*wrong), "b": floats(*right)})
 
 
+def test_einsum_refuses_sizes_beside_known_ones():
+    """They were cut to the size that is known."""
+    compiled = tvm.compile(parsed("""(float[a, b, c] x) => (y) <float[2, 3] w = {1, 2, 3, 4, 5, 6}> {
+        y = Einsum <equation = "abc,cz->abz"> (x, w)
+    }"""))
+    w = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    for shape in ((4, 2, 2), (4, 1, 1)):
+        x = floats(*shape) + 1
+        np.testing.assert_allclose(compiled.run(None, {"x": x})[0], np.einsum("abc,cz->abz", x, w), rtol=1e-6)
+    for wrong in ((4, 1, 3), (4, 2, 4)):
+        with pytest.raises(tvm.Error, match="Einsum#0"):
+            compiled.run(None, {"x": floats(*wrong)})
+
+
 def test_diagonals_are_of_squares():
     """They were as long as the shorter side."""
     model = '<ir_version: 9, opset_import: ["": 18]> g (float[%s] x) => (y) { y = Einsum <equation = "ii->i"> (x) }'

@@ -107,17 +107,28 @@ Term SizeOf(NodeImport& n, const Sizes& sizes, const std::string& labels) {
   return size;
 }
 
-/// The operand with the size of each label of `open`, which may be 1 in it.
+/// The operand with the size of each label of `open`, where it may have 1; any other size is refused when it runs.
 Term Spread(const Term& x, const std::string& labels, const Sizes& sizes, const std::set<char>& open) {
+  NodeImport& n = x.node();
   std::vector<Term> dims;
+  Array<PrimExpr> known;
   bool spreads = false;
   for (int d = 0; d < x.rank(); ++d) {
     const char label = labels[static_cast<size_t>(d)];
-    const bool may_be_one = open.count(label) != 0 && AsConstInt(x.shape()[static_cast<size_t>(d)]) == nullptr;
-    dims.push_back(may_be_one ? sizes.at(label) : DimOf(x, d));
-    spreads = spreads || may_be_one;
+    const int64_t* own = AsConstInt(x.shape()[static_cast<size_t>(d)]);
+    if (own != nullptr || open.count(label) == 0) {
+      dims.push_back(DimOf(x, d));
+      known.push_back(PrimExpr(own != nullptr && *own > 0 ? *own : int64_t{-1}));
+      continue;
+    }
+    spreads = true;
+    const Term& size = sizes.at(label);
+    const auto stated = n.KnownElements(size);
+    known.push_back(PrimExpr(stated && (*stated)[0] > 0 ? (*stated)[0] : int64_t{-1}));
+    dims.push_back({n, CheckedValues(n, size, "broadcast", DimOf(x, d), "size of a label")});
   }
-  return spreads ? BroadcastTo(x, Stack(dims)) : x;
+  if (!spreads) return x;
+  return x.Op("dyn.broadcast_to", Stack(dims), {{"shape", ObjectRef(known)}, {"dtype", x.dtype()}});
 }
 
 /// Two operands that broadcast nowhere: batch x (left x contracted) times batch x (contracted x right).
