@@ -18,9 +18,10 @@ import numpy as np
 import torch
 
 import architectures
+import further
 import uncommon
 
-ENTRIES = {**architectures.ENTRIES, **uncommon.ENTRIES}
+ENTRIES = {**architectures.ENTRIES, **uncommon.ENTRIES, **further.ENTRIES}
 
 
 def _seeded(name):
