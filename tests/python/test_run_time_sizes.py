@@ -46,6 +46,7 @@ CASES = [
     ("DepthToSpace", 13, {"blocksize": 2}, {"x": floats(1, 8, 2, 3)}),
     ("Einsum", 12, {"equation": "bij,bkj->bik"}, {"x": floats(2, 3, 4), "z": floats(2, 5, 4)}),
     ("Hardmax", 13, {"axis": 1}, {"x": floats(2, 5, 3)}),
+    ("GroupNormalization", 21, {"num_groups": 2}, {"x": floats(2, 6, 3), "s": floats(6), "b": floats(6)}),
     ("GatherND", 13, {}, {"x": floats(4, 3, 2), "i": np.array([[0, 1], [-1, 2]], np.int64)}),
 ]
 
@@ -79,3 +80,10 @@ def test_random_numbers_are_the_same_in_every_run():
     first, second = model.run(None, {"x": x})[0], model.run(None, {"x": x})[0]
     np.testing.assert_array_equal(first, second)
     assert abs(first.mean() - 1) < 0.1 and abs(first.std() - 2) < 0.1
+
+
+def test_groups_that_do_not_divide_the_channels():
+    inputs = {"x": floats(2, 5, 3), "s": floats(5), "b": floats(5)}
+    node = helper.make_node("GroupNormalization", list(inputs), ["y"], num_groups=2)
+    with pytest.raises(treadle.Error, match="GroupNormalization#0.*a reshape keeps the number of elements: 30 and 24"):
+        treadle.compile(dynamic_model(node, inputs, 21)).run(None, inputs)

@@ -134,14 +134,18 @@ Expr ImportRmsNormalization(NodeImport& n) {
 Expr ImportGroupNormalization(NodeImport& n) {
   const int rank = n.Rank(0);
   if (rank < 2) n.Invalid("the operand's rank is below 2");
-  const int64_t channels = n.StaticDim(n.In(0), 1), groups = n.Int("num_groups");
-  if (groups < 1 || channels % groups != 0)
-    n.Invalid(StrCat("'num_groups' is ", groups, " for ", channels, " channels"));
+  const int64_t* channels = AsConstInt(TypeOf(n.In(0))->shape[1]);
+  const int64_t groups = n.Int("num_groups");
+  if (groups < 1) n.Invalid(StrCat("'num_groups' is ", groups));
+  if (channels != nullptr && *channels % groups != 0)
+    n.Invalid(StrCat("'num_groups' is ", groups, " for ", *channels, " channels"));
   DataType dtype = n.DType(0);
   DataType stash = dtype == DataType::Float(64) ? dtype : StashType(n);
   n.Ignore({"stash_type"});
   Term x = In(n, 0).As(stash), shape = ShapeOf(x);
-  std::vector<Term> grouped{DimOf(x, 0), IntNum(n, groups), IntNum(n, channels / groups)};
+  // Where a group's channels aren't whole, the reshape doesn't keep the number of elements.
+  const Term per_group = channels != nullptr ? IntNum(n, *channels / groups) : FloorDiv(DimOf(x, 1), IntNum(n, groups));
+  std::vector<Term> grouped{DimOf(x, 0), IntNum(n, groups), per_group};
   for (int i = 2; i < rank; ++i) grouped.push_back(DimOf(x, i));
   Moments m(n, ReshapeTo(x, grouped), Range(2, rank + 1), n.Float("epsilon", 1e-5));
   Expr y = n.Cast(ReshapeTo(Term(n, n.Call("multiply", {m.deviation, m.inv_std})), shape), dtype);
