@@ -188,6 +188,7 @@ def test_states_of_a_scan_keep_their_shapes(length):
 def test_bodies_of_scans_have_the_sizes_that_they_declare():
     compiled = tvm.compile(scan(["n"], ["t", "m"], [3]))
     np.testing.assert_array_equal(compiled.run(None, {"a": floats(3), "x": floats(2, 3)})[0], floats(3) + floats(2, 3).sum(0))
+    np.testing.assert_array_equal(compiled.run(None, {"a": floats(3), "x": floats(2, 1)})[0], floats(3) + 1)  # broadcasts
     for wrong in (4, 1):
         with pytest.raises(tvm.Error, match="a reshape keeps the number of elements"):
             compiled.run(None, {"a": floats(wrong), "x": floats(2, wrong)})

@@ -299,15 +299,13 @@ std::vector<Expr> ImportCountedLoop(NodeImport& n, const std::vector<Expr>& carr
 
 namespace {
 
-/// `x` with the sizes that the body of a Scan declares for its input `i`, which gets all of x but dimension `axis`.
-/// Where only the run knows whether they are those, it is checked then.
-Expr AsDeclared(NodeImport& n, Expr x, size_t i, std::optional<int64_t> axis) {
+/// A state with the sizes that the body of a Scan declares for its input `i`. Where only the run knows whether they are
+/// those, it is checked then. Slices of sequences may broadcast, as ONNX Runtime has them.
+Expr AsDeclared(NodeImport& n, Expr x, size_t i) {
   const Attribute* body = n.Find("body");
   if (i >= body->g->inputs.size()) return x;  // refused with the body
-  size_t of_part = 0;
   for (int d = 0; d < RankOf(x); ++d) {
-    if (axis && d == *axis) continue;
-    const int64_t size = n.SizeOf(body->g->inputs[i], of_part++);
+    const int64_t size = n.SizeOf(body->g->inputs[i], static_cast<size_t>(d));
     if (size < 1 || AsConstInt(TypeOf(x)->shape[static_cast<size_t>(d)]) != nullptr) continue;
     Ints shape(static_cast<size_t>(RankOf(x)), 0);  // 0: as it is
     shape[static_cast<size_t>(d)] = size;
@@ -321,10 +319,7 @@ Expr AsDeclared(NodeImport& n, Expr x, size_t i, std::optional<int64_t> axis) {
 std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& given) {
   ScanSpec spec = given;
   size_t num_states = spec.states.size();
-  for (size_t i = 0; i < num_states; ++i) spec.states[i] = AsDeclared(n, spec.states[i], i, std::nullopt);
-  for (size_t i = 0; i < spec.sequences.size(); ++i) {
-    spec.sequences[i] = AsDeclared(n, spec.sequences[i], num_states + i, spec.in_axes[i]);
-  }
+  for (size_t i = 0; i < num_states; ++i) spec.states[i] = AsDeclared(n, spec.states[i], i);
   const int64_t* trips = AsConstInt(TypeOf(spec.sequences[0])->shape[static_cast<size_t>(spec.in_axes[0])]);
   Expr shape = n.Call("shape_of", {spec.sequences[0]}, {{"dtype", kInt64}});
   Expr length = n.Call("take", {shape, IntScalar(n, spec.in_axes[0])}, {{"axis", int64_t{0}}, {"mode", "error"}});
