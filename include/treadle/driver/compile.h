@@ -53,7 +53,7 @@ struct CompileOptions {
   int64_t max_model_memory = 0;   ///< bytes that the parts of an ONNX file may take; 0: about ten times its size
   int threads = 0;                ///< for compiling; 0: all that the machine gives this process
   bool use_cache = true;          ///< the cache of kernels on disk
-  ProgressFn progress = nullptr;  ///< null: nobody watches
+  ProgressFn progress = nullptr;  ///< null: no progress is reported
 };
 
 /// Kernels in memory with the graph that calls them.

@@ -108,7 +108,7 @@ class RegionModule : public runtime::ModuleNode {
     for (int i = 0; i < args.size(); ++i) tensors.push_back(args[i].As<DLTensor*>());
     Run(tensors);
   }
-  /// Where there are no constants, nobody hands them over.
+  /// Not called if there are no constants.
   void Prepare() const {
     std::lock_guard<std::mutex> lock(mutex_);
     if (ready_.load(std::memory_order_acquire)) return;

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/** One argument or result; which member counts is told by a TreadleTypeCode beside it. */
+/** One argument or result; a TreadleTypeCode beside it says which member is set. */
 typedef union {
   int64_t v_int64;
   double v_float64;

@@ -16,10 +16,10 @@ class SoleUser {
   class Use {
    public:
     explicit Use(SoleUser* sole) : sole_(sole) {
-      const void* nobody = nullptr;
-      if (sole->thread_.compare_exchange_strong(nobody, Self(), std::memory_order_acquire)) return;
+      const void* none = nullptr;
+      if (sole->thread_.compare_exchange_strong(none, Self(), std::memory_order_acquire)) return;
       sole_ = nullptr;
-      if (nobody == Self()) return;
+      if (none == Self()) return;
       throw RuntimeError(
           "another thread uses this context now; give each thread a context of its own (Model::CreateContext, "
           "TreadleModelClone), or use a lock");

@@ -15,7 +15,7 @@
 
 namespace treadle::runtime {
 
-/// Threads that a launch of the calling thread uses at most unless told otherwise: see DefaultThreads in
+/// Default maximum number of threads of a launch by the calling thread: see DefaultThreads in
 /// cpu_topology.h. A thread that is bound to few CPUs uses no more threads than that.
 int DefaultConcurrency();
 /// The calling thread's limit.

@@ -80,7 +80,7 @@ struct MainCall {
   int64_t first_arg;
 };
 
-/// What lowering is told of a language, beyond the machine model.
+/// Properties of a target language that lowering needs beyond the machine model.
 struct LoweringTraits {
   bool vectors = true;          ///< it has vector expressions; else loops over vectors stay loops
   bool threads = false;         ///< loops bound to threads run at once

@@ -77,7 +77,7 @@ class VirtualMachine {
   /// From now on the time of each kernel is noted; with `stop_at_nan` a float32 result with a NaN ends the run.
   void StartProfile(bool stop_at_nan);
   /// Ends it and gives what was noted; empty where nothing is noted. `inputs` and `outputs` are those of the run;
-  /// without them what calls read and write of them isn't told.
+  /// without them, the report omits the bytes that calls read and write.
   std::vector<OpTiming> TakeProfile(const std::vector<NDArray>& inputs = {}, const std::vector<NDArray>& outputs = {});
   /// Bytes that the pool holds: in use and free.
   int64_t PoolBytes() const;
