@@ -87,9 +87,8 @@ void BindFunctions(nb::module_& module) {
     for (const Module& import : ModuleOf(self).imports()) imports.append(FromObjectRef(import));
     return imports;
   });
-  module.def("module_source", [](const Handle& self, const std::string& format) {
-    return ModuleOf(self)->GetSource(format);
-  });
+  module.def("module_source",
+             [](const Handle& self, const std::string& format) { return ModuleOf(self)->GetSource(format); });
   module.def("module_save", [](const Handle& self, const std::string& path, const std::string& format) {
     ModuleOf(self)->SaveToFile(path, format);
   });
