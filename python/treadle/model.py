@@ -385,7 +385,7 @@ class Model:
     def profile(self, inputs: Mapping[str, Any] | None = None, *, threads: int | None = None) -> list[OperatorTime]:
         """Profiles the second of two runs. Returns for each kernel call: node, kernel, seconds, shapes, multiply-adds.
 
-        inputs, errors: see `benchmark`.
+        inputs: see `benchmark`. Errors: those of `benchmark`.
 
         >>> [(time.name, time.seconds > 0) for time in model.profile()]
         [('treadle_default_fused_nn_relu', True)]

@@ -167,7 +167,7 @@ def test_loops_that_cannot_be_are_refused_with_their_line():
 
 def test_lists_of_the_wrong_things_are_refused():
     with pytest.raises(tvm.DTypeError, match="element 0: expected te.Tensor"):
-        tvm.get_global_func("topi.Compute")(None, [1], "llvm")
+        tvm.get_global_func("topi.Compute")(tvm.relay.Function([], tvm.relay.const(1)), [1], "llvm")
     assert topi.utils.get_const_tuple(te.placeholder((3, 4)).shape) == (3, 4)
 
 
