@@ -3,6 +3,8 @@
 would read what isn't there."""
 import numpy as np
 import onnx
+import onnx.parser
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -276,3 +278,46 @@ def test_dimensions_of_32_bits_that_an_operator_makes_known():
     module = tvm.IRModule.from_expr(relay.Function([x], y))
     result = VirtualMachine(relay.vm.compile(module, "llvm"), tvm.cpu()).run(floats(2, 4, 11, 3))
     assert tuple(result.shape) == (2, 8, 2, 3)
+
+
+QUANTISED_MATMUL = """
+    wd = DequantizeLinear (w, ws, wz)
+    vq = QuantizeLinear (v, s, z)
+    vd = DequantizeLinear (vq, s, z)
+    y = MatMul (vd, wd)
+"""
+DYNAMIC_MATMUL = """
+    vq, vs, vz = DynamicQuantizeLinear (v)
+    p = MatMulInteger (vq, w, vz, wz)
+    y = Cast <to: int = 1> (p)
+"""
+
+
+@pytest.mark.parametrize("product", [QUANTISED_MATMUL, DYNAMIC_MATMUL])
+@pytest.mark.parametrize("source", ["v = Compress <axis = 1> (x, keep)", """
+    n = ReduceSum <keepdims = 0> (x)
+    g = Greater (n, zero)
+    v = If (g) <then_branch: graph = a () => (float p) { p = Compress <axis = 1> (x, keep) },
+                else_branch: graph = b () => (float q) { q0 = Compress <axis = 1> (x, keep) q = Neg (q0) }>
+"""])
+def test_packed_products_of_bytes_check_an_inner_size_that_only_a_run_knows(product, source):
+    """Weights are packed in words of 2 or 4 elements of the inner dimension: they fit more sizes than are right."""
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 19]>
+        f (float[a, b] x, bool[c] keep) => (float[?, ?] y)
+        <float s = {{0.5}}, int8 z = {{3}}, float ws = {{0.0625}}, int8 wz = {{0}}, float zero = {{0.0}},
+         int8[3, 8] w = {{{", ".join(str(i) for i in range(24))}}}> {{ {source} {product} }}""")
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                attribute.g.output[0].type.tensor_type.ClearField("shape")
+    compiled = tvm.compile(model)
+    x = np.arange(1, 19, dtype="f4").reshape(2, 9) / 4
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for kept in (1, 2, 3, 4, 7):
+        feeds = {"x": x, "keep": np.arange(9) < kept}
+        if kept == 3:
+            np.testing.assert_allclose(compiled.run(None, feeds)[0], reference.run(None, feeds)[0], atol=1e-4)
+            continue
+        with pytest.raises(tvm.Error, match="dimensions of operands have to be equal|keeps the number of elements"):
+            compiled.run(None, feeds)

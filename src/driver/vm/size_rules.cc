@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/vm/size_rules.h"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -12,6 +13,7 @@
 #include "treadle/ir/prim_functor.h"
 #include "treadle/relay/expr.h"
 #include "treadle/relay/type_infer.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::driver {
 namespace {
@@ -184,10 +186,24 @@ class RuleCollector {
       if (AsConstInt(known->shape[d]) != nullptr) {
         shape.push_back(known->shape[d]);
       } else {
-        shape.push_back(found ? own->shape[d] : PrimExpr(tir::Var("unknown", DataType::Int(64))));
+        shape.push_back(found ? own->shape[d] : OfInputs(known->shape[d]));
       }
     }
     return TensorType(shape, known->dtype);
+  }
+
+  /// A size of an inferred type, as of the result of an `if`, in terms of inputs; a new variable where it has none.
+  PrimExpr OfInputs(const PrimExpr& dim) const {
+    if (!IsAnyDim(dim)) {
+      const PrimExpr result = tir::Substitute(dim, [&](const tir::Var& var) -> std::optional<PrimExpr> {
+        auto it = symbols_.find(var.get());
+        return it == symbols_.end() ? std::nullopt : std::optional<PrimExpr>(it->second);
+      });
+      FreeOf check(inputs_);
+      check(result);
+      if (!check.unknown && !check.large) return result;
+    }
+    return tir::Var("unknown", DataType::Int(64));
   }
 
   relay::Function main_;

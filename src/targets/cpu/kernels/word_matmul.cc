@@ -47,6 +47,18 @@ Expr PackedConstant(const runtime::NDArray& weight, bool k_first, int64_t k_word
   return relay::Constant(packed);
 }
 
+/// The data of a product, its last dimension being `k`: weights round k up to whole words, so that they can't tell
+/// whether a size fits that only a run shows.
+Expr WithLength(const Expr& data, const TensorTypeNode* type, int64_t k, const Span& span) {
+  const size_t last = type->shape.size() - 1;
+  if (AsConstInt(type->shape[last]) != nullptr) return data;
+  std::vector<int64_t> shape(last, 0);
+  shape.push_back(k);
+  const Expr reshaped = MakeReshape(data, shape);
+  const auto* made = reshaped.as<relay::CallNode>();
+  return relay::Call(made->op, made->args, made->attrs, {}, span);
+}
+
 }  // namespace
 
 Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataType sum, const char* expected) {
@@ -183,7 +195,9 @@ relay::LaidOutCall WordProduct(const relay::CallNode* call, relay::LayoutArgs& a
   } else {
     packed = CallWith<MatmulAttrs>(ops.pack, {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
   }
-  Expr product = CallWith<DenseAttrs>(ops.dense, {args.Plain(0), packed}, [&](auto& a) {
+  const int64_t k = DimValue(weight->shape[k_first ? rank - 2 : rank - 1]);
+  const Expr data = WithLength(args.Plain(0), args.Type(0), k, call->span);
+  Expr product = CallWith<DenseAttrs>(ops.dense, {data, packed}, [&](auto& a) {
     a.units = DimValue(weight->shape[k_first ? rank - 1 : rank - 2]);
     a.out_dtype = ops.sum;
   });
