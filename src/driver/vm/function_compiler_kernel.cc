@@ -4,6 +4,7 @@
 
 #include "driver/graph/origin.h"
 #include "driver/vm/function_compiler.h"
+#include "ops/infer.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/external/region.h"
 #include "treadle/ir/prim_ops.h"
@@ -54,12 +55,6 @@ int ExpandedParam(const Function& func) {
     if (func->params[i].get() == e.get()) found = static_cast<int>(i);
   }
   return found;
-}
-
-PrimExpr NumElementsOf(const TensorType& type) {
-  PrimExpr count(int64_t{1});
-  for (const PrimExpr& dim : type->shape) count = tir::mul(count, dim);
-  return count;
 }
 
 Type WithDims(const Type& type, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
@@ -203,7 +198,10 @@ VmValuePtr VmFunctionCompiler::EmitExpansion(const SymbolicKernel& kernel, const
   std::vector<int> dims;
   for (const PrimExpr& dim : result->shape) dims.push_back(EmitInt(dim));
   const TensorType own = Downcast<TensorType>(tensors[expanded]->type);
-  const PrimExpr same = tir::equal(analyzer_.Simplify(NumElementsOf(own)), analyzer_.Simplify(NumElementsOf(result)));
+  const auto elements = [&](const TensorType& type) {
+    return analyzer_.Simplify(ops::DimProduct(type->shape, 0, type->shape.size()));
+  };
+  const PrimExpr same = tir::equal(elements(own), elements(result));
   const int condition = EmitInt(analyzer_.Simplify(same)), source = operands[expanded], reg = out_.NewRegister();
   operands.push_back(reg);
   const size_t to_kernel = out_.EmitJumpIfZero(condition);
