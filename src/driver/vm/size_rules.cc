@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/vm/size_rules.h"
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -119,10 +120,7 @@ class RuleCollector {
 
   void Add(const SizeEquality& equality, const Span& span) {
     const PrimExpr found = analyzer_.Simplify(equality.found), expected = analyzer_.Simplify(equality.expected);
-    FreeOf check(inputs_);
-    check(found);
-    check(expected);
-    if (check.unknown || check.large || analyzer_.CanProveEqual(found, expected)) return;
+    if (!IsOfInputs({found, expected}) || analyzer_.CanProveEqual(found, expected)) return;
     for (const Array<PrimExpr>& rule : rules_) {
       if (arith::ExprDeepEqual(rule[0], found) && arith::ExprDeepEqual(rule[1], expected)) return;
     }
@@ -158,10 +156,12 @@ class RuleCollector {
 
   /// Whether rules may be stated with the size. What sums and broadcasts make of sizes that aren't known, and of very
   /// many that are, grows with each operator.
-  bool IsOfUse(const PrimExpr& dim) const {
-    if (dim.as<tir::VarNode>() != nullptr) return true;
+  bool IsOfUse(const PrimExpr& dim) const { return dim.as<tir::VarNode>() != nullptr || IsOfInputs({dim}); }
+
+  /// Whether sizes, which together aren't long, are made of dimensions of inputs only.
+  bool IsOfInputs(std::initializer_list<PrimExpr> sizes) const {
     FreeOf check(inputs_);
-    check(dim);
+    for (const PrimExpr& size : sizes) check(size);
     return !check.unknown && !check.large;
   }
 
@@ -199,9 +199,7 @@ class RuleCollector {
         auto it = symbols_.find(var.get());
         return it == symbols_.end() ? std::nullopt : std::optional<PrimExpr>(it->second);
       });
-      FreeOf check(inputs_);
-      check(result);
-      if (!check.unknown && !check.large) return result;
+      if (IsOfInputs({result})) return result;
     }
     return tir::Var("unknown", DataType::Int(64));
   }
