@@ -434,20 +434,6 @@ void ScheduleInChunks(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, d
   FuseParallel(sch, loops.Outer(), work);
 }
 
-/// Where channels are looked up, each step has addresses of its own, and LLVM loads the weights of all steps before:
-/// those have to fit beside the sums and a broadcast element, or sums are spilled.
-int64_t StepsOf(const ConvSizes& s, const DirectConvPlanNode& plan, const Machine& machine) {
-  const RegisterTile tile{plan.tile_ow, plan.tile_oc};
-  int64_t steps = StepsAtOnce(tile, s.oc_block, machine);
-  const auto fits = [&] {
-    const int64_t lanes = std::max(1, machine.vector_lanes(32)),
-                  weights = plan.tile_oc * ((s.oc_block + lanes - 1) / lanes);
-    return plan.tile_ow * weights + steps * weights + 2 <= machine.vector_registers;
-  };
-  while (s.selects && steps > 1 && !fits()) steps /= 2;
-  return steps;
-}
-
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine& machine, const Plan& chosen) {
   const ConvSizes s(*problem.as<ConvProblemNode>());
   const auto& plan = *chosen.as<DirectConvPlanNode>();
@@ -462,7 +448,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   loops.tile_oc = plan.tile_oc;
   loops.oc_group = plan.oc_group;
   loops.ic_chunk = plan.ic_chunk;
-  loops.steps = StepsOf(s, plan, machine);
+  loops.steps = StepsAtOnce({plan.tile_ow, plan.tile_oc}, s.oc_block, machine, s.selects);
   if (plan.oh_block < s.oh) {
     std::vector<LoopRV> parts = sch.Split(out[2], {kRest, PrimExpr(plan.oh_block)});
     loops.strip = parts[0];

@@ -73,8 +73,9 @@ double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channel
 RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine);
 /// Whether sums and operands of a tile have registers.
 bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine);
-/// Steps of a sum that the loop of such a tile has written out, by ComputeTile.
-int64_t StepsAtOnce(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine);
+/// Steps of a sum that the loop of such a tile has written out, by ComputeTile. `selects`: channels are looked up, so
+/// that each step has addresses of its own; LLVM loads the weights of all steps first, and those need registers then.
+int64_t StepsAtOnce(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine, bool selects = false);
 /// Computes `block` under `tile` into registers: reductions outside, then the axes `rows` unrolled, then axis `vector`
 /// as a vector (`blocks` of them, unrolled). `steps`: of the last reduction, written out where they divide it.
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
