@@ -107,8 +107,8 @@ Term SizeOf(NodeImport& n, const Sizes& sizes, const std::string& labels) {
   return size;
 }
 
-/// The operand with the size of each label of `open`, where it may have 1; any other size is refused when it runs.
-Term Spread(const Term& x, const std::string& labels, const Sizes& sizes, const std::set<char>& open) {
+/// The operand with the size of each label of `unrelated`, where it may have 1; any other size is refused when it runs.
+Term Spread(const Term& x, const std::string& labels, const Sizes& sizes, const std::set<char>& unrelated) {
   NodeImport& n = x.node();
   std::vector<Term> dims;
   Array<PrimExpr> known;
@@ -116,7 +116,7 @@ Term Spread(const Term& x, const std::string& labels, const Sizes& sizes, const 
   for (int d = 0; d < x.rank(); ++d) {
     const char label = labels[static_cast<size_t>(d)];
     const int64_t* own = AsConstInt(x.shape()[static_cast<size_t>(d)]);
-    if (own != nullptr || open.count(label) == 0) {
+    if (own != nullptr || unrelated.count(label) == 0) {
       dims.push_back(DimOf(x, d));
       known.push_back(PrimExpr(own != nullptr && *own > 0 ? *own : int64_t{-1}));
       continue;
@@ -190,7 +190,7 @@ Expr ImportEinsum(NodeImport& n) {
   std::map<char, int64_t> known;  // -1: symbolic
   std::string labels = e.output;
   std::map<char, PrimExpr> dims;
-  std::set<char> open;  // two operands have them, and it isn't known whether one broadcasts
+  std::set<char> unrelated;  // two operands have them, and it isn't known whether one broadcasts
   bool broadcasts = false;
   std::vector<Term> operands;
   for (size_t i = 0; i < e.inputs.size(); ++i) {
@@ -214,7 +214,7 @@ Expr ImportEinsum(NodeImport& n) {
       broadcasts = broadcasts || (before == 1) != (size == 1);
       const PrimExpr& other = dims.at(label);
       const bool same = size >= 0 ? size == before : !IsAnyDim(dim) && StructuralEqual(dim, other);
-      if (!same) open.insert(label);
+      if (!same) unrelated.insert(label);
       if (before == 1 || (before < 0 && size > 1)) {
         before = size;
         sizes.insert_or_assign(label, DimOf(x, d));
@@ -230,7 +230,7 @@ Expr ImportEinsum(NodeImport& n) {
     if (!sizes.count(label)) n.Invalid("the result has a label that no operand has");
   }
   if (e.inputs.size() == 2 && !broadcasts) {
-    for (size_t i = 0; i < 2; ++i) operands[i] = Spread(operands[i], e.inputs[i], sizes, open);
+    for (size_t i = 0; i < 2; ++i) operands[i] = Spread(operands[i], e.inputs[i], sizes, unrelated);
     return Product(n, e, operands, sizes);
   }
   std::optional<Term> product;

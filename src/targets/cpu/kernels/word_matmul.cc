@@ -47,6 +47,12 @@ Expr PackedConstant(const runtime::NDArray& weight, bool k_first, int64_t k_word
   return relay::Constant(packed);
 }
 
+/// The call at a place of the model.
+relay::Call At(const Expr& call, const Span& span) {
+  const auto* made = call.as<relay::CallNode>();
+  return relay::Call(made->op, made->args, made->attrs, {}, span);
+}
+
 /// The data of a product, its last dimension being `k`: weights round k up to whole words, so that they can't tell
 /// whether a size fits that only a run shows.
 Expr WithLength(const Expr& data, const TensorTypeNode* type, int64_t k, const Span& span) {
@@ -54,9 +60,7 @@ Expr WithLength(const Expr& data, const TensorTypeNode* type, int64_t k, const S
   if (AsConstInt(type->shape[last]) != nullptr) return data;
   std::vector<int64_t> shape(last, 0);
   shape.push_back(k);
-  const Expr reshaped = MakeReshape(data, shape);
-  const auto* made = reshaped.as<relay::CallNode>();
-  return relay::Call(made->op, made->args, made->attrs, {}, span);
+  return At(MakeReshape(data, shape), span);
 }
 
 }  // namespace
@@ -201,8 +205,7 @@ relay::LaidOutCall WordProduct(const relay::CallNode* call, relay::LayoutArgs& a
     a.units = DimValue(weight->shape[k_first ? rank - 1 : rank - 2]);
     a.out_dtype = ops.sum;
   });
-  const auto* made = product.as<relay::CallNode>();
-  return relay::LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
+  return relay::LaidOutCall{At(product, call->span), {}};
 }
 
 double WordDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
