@@ -38,6 +38,7 @@ def snr(reference, actual):
     ({}, 15), ({"weight_scale": "max", "global_scale": 4.0}, 20),
     ({"skip_dense_layer": False, "global_scale": 4.0}, 15),
     ({"calibrate_mode": "percentile", "weight_scale": "max"}, 22),
+    ({"calibrate_mode": "kl_divergence", "weight_scale": "max"}, 22),
     ({"calibrate_mode": "minmax", "weight_scale": "max", "skip_conv_layers": (), "skip_dense_layer": False}, 22)])
 def test_numbers_stay_near(options, least):
     mod, params, x = network()
@@ -59,7 +60,7 @@ def test_options_are_a_context():
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"nbit_input": 4}, "nbit_input is 4; only 8"), ({"calibrate_mode": "kl_divergence"}, "expected global_scale or"),
+    ({"nbit_input": 4}, "nbit_input is 4; only 8"), ({"calibrate_mode": "entropy"}, "expected global_scale or"),
     ({"no_such": 1}, "no_such")])
 def test_what_is_not_there_is_refused(options, message):
     with pytest.raises(treadle.Error, match=message):

@@ -17,6 +17,7 @@ from ..relay.expr_functor import ExprMutator
 from ..relay.interpreter import create_executor
 from ..relay.op import qnn
 from ..transform import Sequential
+from .ranges import Magnitudes
 
 _STATE = threading.local()
 
@@ -49,7 +50,7 @@ class QConfig:
                             ("debug_enabled_ops", None), ("partition_conversions", "disabled")):
             if getattr(self, name) != value:
                 raise Error(f"qconfig: {name} is {getattr(self, name)!r}; only {value!r} is implemented")
-        for name, allowed in (("calibrate_mode", ("global_scale", "percentile", "minmax")),
+        for name, allowed in (("calibrate_mode", ("global_scale", "kl_divergence", "percentile", "minmax")),
                               ("weight_scale", ("power2", "max"))):
             if getattr(self, name) not in allowed:
                 raise Error(f"qconfig: {name} is {getattr(self, name)!r}; expected {' or '.join(allowed)}")
@@ -112,13 +113,19 @@ def _scales(main, layers, config, dataset):
     run = create_executor("graph", mod=exposed, target="llvm -mcpu=native").evaluate()
     percentile = config.percentile if config.calibrate_mode == "percentile" else 100
     largest = np.zeros(len(layers))
+    histograms = [Magnitudes() for _ in layers]
     for sample in dataset:
         missing = [var.name_hint for var in main.params if var.name_hint not in sample]
         if missing:
             raise Error(f"a sample of the dataset has no input '{missing[0]}'; it has: {', '.join(sample)}")
         values = run(*(sample[var.name_hint] for var in main.params))
         for i in range(len(layers)):
+            if config.calibrate_mode == "kl_divergence":
+                histograms[i].add(values[i].numpy())
+                continue
             largest[i] = max(largest[i], np.percentile(np.abs(values[i].numpy()), percentile))
+    if config.calibrate_mode == "kl_divergence":
+        largest = np.array([histogram.least_divergent(int(most)) for histogram in histograms])
     return list(np.maximum(largest, 1e-8) / (most - 1))
 
 
@@ -140,7 +147,7 @@ def _weight(constant, config):
 
 def quantize(mod: IRModule, params: Any = None, dataset: Any = None) -> Any:
     """The module with scales around products and convolutions, as the current qconfig says. `params` are bound;
-    `dataset` (dicts of inputs by name) is for calibrate_mode "percentile" and "minmax"."""
+    `dataset` (dicts of inputs by name) is for the calibrate_modes "kl_divergence", "percentile" and "minmax"."""
     config = current_qconfig()
     main = mod["main"]
     if params:

@@ -60,6 +60,46 @@ def range_of(histogram: Any, edges: Any, method: str, percentile: float, dtype: 
     return best[1:]
 
 
+class Magnitudes:
+    """A histogram of absolute values that arrive in parts; its range doubles as larger ones come."""
+    BINS = 2048
+
+    def __init__(self) -> None:
+        self.counts, self.limit = np.zeros(self.BINS), 0.0
+
+    def add(self, values: np.ndarray) -> None:
+        sizes = np.abs(values[np.isfinite(values)])
+        most = float(sizes.max(initial=0))
+        self.limit = self.limit or most
+        while 0 < self.limit < most:
+            self.counts = np.concatenate([self.counts.reshape(-1, 2).sum(axis=1), np.zeros(self.BINS // 2)])
+            self.limit *= 2
+        if self.limit > 0:
+            self.counts += np.histogram(sizes, self.BINS, (0, self.limit))[0]
+
+    def least_divergent(self, levels: int) -> float:
+        """The limit of a range of `levels` steps whose distribution of codes has the least Kullback-Leibler divergence from
+        that of the values; what is beyond the limit counts as its last bin."""
+        counts, best = self.counts.copy(), (np.inf, self.limit)
+        counts[0] = counts[1]  # exact zeros, mostly of activations, need no range
+        for size in range(levels, self.BINS + 1):
+            clipped = counts[:size].copy()
+            if not clipped.any():
+                continue
+            step = np.minimum(np.arange(size) * levels // size, levels - 1)
+            used = clipped > 0
+            members = np.bincount(step, weights=used, minlength=levels)
+            codes = np.bincount(step, weights=clipped, minlength=levels) / np.maximum(members, 1)
+            clipped[-1] += counts[size:].sum()
+            spread_codes = np.where(clipped > 0, np.maximum(codes[step], 1e-9), 0)
+            total, coded = clipped.sum(), spread_codes.sum()
+            p, q = clipped[clipped > 0] / total, spread_codes[clipped > 0] / coded
+            divergence = float(np.sum(p * np.log(p / q)))
+            if divergence < best[0]:
+                best = (divergence, size * self.limit / self.BINS)
+        return best[1]
+
+
 def weight_scales(weight: np.ndarray, axis: int | None, most: int, method: str) -> Any:
     """Scales per channel of `axis` (None: one) of symmetric codes up to `most`, by squared error or maximum."""
     rows = weight.reshape(1, -1) if axis is None else np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)

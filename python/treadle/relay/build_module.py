@@ -133,19 +133,21 @@ def _tensors(params):
             for name, value in (params or {}).items()}
 
 
-def _bindable(mod, params):
-    """Tensors for the parameters of main. A name that main doesn't have, as those that were bound already, is left out
-    with a warning."""
-    if not params:
-        return {}
-    there = {var.name_hint for var in mod["main"].params}
+def _known_params(func, params, who, stacklevel=3):
+    """The params that a function has. Others, as those that were bound already, are left out with a warning."""
+    there = {var.name_hint for var in func.params}
     unknown = [name for name in params if name not in there]
     if unknown:
         import warnings
 
-        warnings.warn(f"main has no parameters {', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}: "
-                      f"{len(unknown)} of params aren't used", stacklevel=3)
-    return _tensors({name: value for name, value in params.items() if name in there})
+        warnings.warn(f"{who} has no parameters {', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}: "
+                      f"{len(unknown)} of params aren't used", stacklevel=stacklevel)
+    return {name: value for name, value in params.items() if name in there}
+
+
+def _bindable(mod, params):
+    """Tensors for the parameters of main."""
+    return _tensors(_known_params(mod["main"], params, "main", 5)) if params else {}
 
 
 def _module_of(mod, params):
@@ -273,12 +275,10 @@ __all__ = ["BuildModule", "GraphExecutorFactoryModule", "build", "build_config",
 
 
 def bind_params_by_name(func: Any, params: Mapping[str, Any]) -> Any:
-    """The function with values bound to its parameters of these names; a name that it doesn't have is an Error."""
-    from ..error import Error
+    """The function with values bound to its parameters of these names. Names that it doesn't have are left out with a
+    warning."""
     from .expr import bind, const
 
     by_name = {var.name_hint: var for var in func.params}
-    unknown = [name for name in params if name not in by_name]
-    if unknown:
-        raise Error(f"the function has no parameter '{unknown[0]}'; it has: {', '.join(by_name)}")
-    return bind(func, {by_name[name]: const(value) for name, value in params.items()})
+    known = _known_params(func, params, "the function")
+    return bind(func, {by_name[name]: const(value) for name, value in known.items()})

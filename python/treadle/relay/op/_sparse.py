@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products and sums with sparse matrices, as expressions of gathers and scatters. A sparse matrix is (data, indices,
 indptr): in the form CSR data has one dimension, in the form BSR it is (blocks, rows, columns of a block)."""
+from ...error import Error
 from ..expr import Constant, Expr, TupleWrapper, Tuple, as_expr, const
 from ._functions import arange, concatenate, reshape, strided_slice, take, transpose, zeros
 from ._make import call_op, make
@@ -21,30 +22,39 @@ def _rows(indptr, count):
     return make("searchsorted")(ends, arange(0, count, 1, dtype_of(indptr)), right=True, dtype="int32")
 
 
-def _sum_rows(updates, rows, size):
-    """updates (n, ..) summed by row: (size, ..)"""
-    shape = static_shape(updates, "a sparse product")
-    return make("scatter_nd")(zeros([size, *shape[1:]], dtype_of(updates)), reshape(rows, [1, shape[0]]), updates,
-                              mode="add")
+def _zero_rows(updates, size):
+    """Zeros (size, ..) with the inner dimensions and the type of updates (n, ..)."""
+    try:
+        return zeros([size, *static_shape(updates, "a sparse product")[1:]], dtype_of(updates))
+    except Error:  # types that don't fit yet: annotations of parameters that are bound later
+        return make("zeros_like")(take(updates, zeros([size], "int32"), axis=0))
+
+
+def _sum_rows(updates, count, rows, size):
+    """updates (count, ..) summed by row: (size, ..)"""
+    return make("scatter_nd")(_zero_rows(updates, size), reshape(rows, [1, count]), updates, mode="add")
 
 
 def sparse_dense(dense_mat, sparse_mat, sparse_lhs=False):
     """dense_mat times the transposed sparse matrix; with sparse_lhs the sparse matrix times the transposed dense one."""
     data, indices, indptr = _parts(sparse_mat)
-    rows, columns = static_shape(dense_mat, "nn.sparse_dense")
+    try:
+        rows, columns = static_shape(dense_mat, "nn.sparse_dense")
+    except Error:  # as in _zero_rows
+        rows = columns = 0
     shape = static_shape(data, "nn.sparse_dense")
     outputs = static_shape(indptr, "nn.sparse_dense")[0] - 1
     of_block = _rows(indptr, shape[0])
     if len(shape) == 1:
         terms = take(transpose(dense_mat), indices, axis=0) * reshape(data, [shape[0], 1])
-        result = _sum_rows(terms, of_block, outputs)  # (outputs, rows)
+        result = _sum_rows(terms, shape[0], of_block, outputs)  # (outputs, rows)
     elif len(shape) == 3:
         _, height, width = shape
         if columns % width:
             raise ValueError(f"nn.sparse_dense: blocks of {width} columns don't fit {columns}")
-        blocks = transpose(reshape(dense_mat, [rows, columns // width, width]), [1, 0, 2])
+        blocks = transpose(reshape(dense_mat, [0, -1, width]), [1, 0, 2])
         terms = make("nn.batch_matmul")(data, take(blocks, indices, axis=0))  # (blocks, height, rows)
-        result = reshape(_sum_rows(terms, of_block, outputs), [outputs * height, rows])
+        result = reshape(_sum_rows(terms, shape[0], of_block, outputs), [outputs * height, rows or -1])
     else:
         raise ValueError(f"nn.sparse_dense: data has 1 (CSR) or 3 dimensions (BSR), not {len(shape)}")
     return result if sparse_lhs else transpose(result)
@@ -83,7 +93,7 @@ def segment_sum(data, segment_ids, num_segments=None):
         if not isinstance(num_segments, Constant):
             raise ValueError("segment_sum: num_segments must be known")
         num_segments = int(num_segments.data.numpy().reshape(-1)[0])
-    return _sum_rows(data, segment_ids, num_segments)
+    return _sum_rows(data, static_shape(data, "segment_sum")[0], segment_ids, num_segments)
 
 
 def sparse_reshape(sparse_indices, prev_shape, new_shape):

@@ -164,11 +164,8 @@ def _to_blocks(weight, blocksize):
             np.searchsorted(row, np.arange(rows + 1)).astype("int32"))
 
 
-def process_params(expr: Any, params: dict[str, Any], block_size: Any, sparsity_threshold: float, layout: Any = None) -> Any:
-    """Replaces the weights of dense layers that have enough zeros by their blocks, in `params`: (names, shapes) as
-    transform.DenseToSparse takes them."""
-    if layout not in (None, "NHWC", "NCHW"):
-        raise ValueError(f"process_params: layout {layout!r}")
+def _search_dense_op_weight(expr: Any) -> list[str]:
+    """The names of the parameters that dense layers read as weights."""
     names = []
 
     def visit(node):
@@ -176,8 +173,16 @@ def process_params(expr: Any, params: dict[str, Any], block_size: Any, sparsity_
             names.append(node.args[1].name_hint)
 
     post_order_visit(expr, visit)
+    return list(dict.fromkeys(names))
+
+
+def process_params(expr: Any, params: dict[str, Any], block_size: Any, sparsity_threshold: float, layout: Any = None) -> Any:
+    """Replaces the weights of dense layers that have enough zeros by their blocks, in `params`: (names, shapes) as
+    transform.DenseToSparse takes them."""
+    if layout not in (None, "NHWC", "NCHW"):
+        raise ValueError(f"process_params: layout {layout!r}")
     chosen, shapes = [], []
-    for name in dict.fromkeys(names):
+    for name in _search_dense_op_weight(expr):
         if name not in params:
             continue
         weight = params[name].numpy() if hasattr(params[name], "numpy") else np.asarray(params[name])
@@ -207,4 +212,5 @@ NAMES: dict[str, Any] = {function.__name__: function for function in (
     get_calibration_data, process_params, AnnotatedRegionSet)}
 sparse_dense = ModuleType("treadle.relay.analysis.sparse_dense", "Weights with many zeros.")
 sparse_dense.process_params = process_params  # type: ignore[attr-defined]
+sparse_dense._search_dense_op_weight = _search_dense_op_weight  # type: ignore[attr-defined]
 NAMES["sparse_dense"] = sparse_dense

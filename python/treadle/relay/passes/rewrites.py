@@ -27,6 +27,13 @@ def _over_functions(name, rewrite):
     return module_pass(run, opt_level=0, name=name)
 
 
+def _with_body(function, body):
+    """The function with another body: parameters that are still used, then new ones."""
+    used = list(free_vars(body))
+    kept = [param for param in function.params if param in used]
+    return Function(kept + [var for var in used if var not in kept], body, None, function.type_params, function.attrs)
+
+
 def _alone(expr, passes):
     """An expression by itself, its free variables being parameters, after passes; without them again."""
 
@@ -206,7 +213,7 @@ def SimplifyFCTranspose(target_weight_name: Sequence[str]) -> Pass:  # pylint: d
 
     def rewrite(function, module):
         body = _TransposeFolder(names).visit(function.body)
-        return Function(free_vars(body), body, None, function.type_params, function.attrs)
+        return _with_body(function, body)
 
     return _over_functions("SimplifyFCTranspose", rewrite)
 
@@ -238,7 +245,7 @@ def DenseToSparse(weight_name: Sequence[str], weight_shape: Any) -> Pass:  # pyl
 
     def rewrite(function, module):
         body = _DenseSparsifier(shapes).visit(function.body)
-        return Function(free_vars(body), body, None, function.type_params, function.attrs)
+        return _with_body(function, body)
 
     return _over_functions("DenseToSparse", rewrite)
 
