@@ -252,3 +252,32 @@ def test_nodes_are_pickled_and_copied():
         tvm.ir.assert_structural_equal(mod, again)
     with pytest.raises(tvm.Error, match="nodes of class transform.ModulePass can't be read"):
         copy.deepcopy(relay.transform.InferType())
+
+
+def test_steps_of_lowering_one_by_one():
+    a = te.placeholder((8, 4), name="a")
+    b = te.compute((8, 4), lambda i, j: a[i, j] * 2, name="b")
+    c = te.compute((8, 4), lambda i, j: b[i, j] + 1, name="c")
+    schedule = te.create_schedule(c.op)
+    schedule[b].compute_at(schedule[c], c.op.axis[0])
+    body = te.schedule.ScheduleOps(schedule, te.schedule.InferBound(schedule))
+    assert not te.schedule.VerifyCompactBuffer(body)
+    value = np.arange(32, dtype="float32").reshape(8, 4)
+    buffers = [tvm.tir.decl_buffer((8, 4), name="first"), tvm.tir.decl_buffer((8, 4), name="second")]
+    for args, bound in (([a, c], None), (buffers, dict(zip((a, c), buffers)))):
+        function = te.schedule.SchedulePostProcToPrimFunc(args, body, bound)
+        assert len(function.params) == 2
+        result = tvm.nd.empty((8, 4))
+        tvm.build(tvm.IRModule.from_expr(function), "llvm")(tvm.nd.array(value), result)
+        np.testing.assert_allclose(result.numpy(), value * 2 + 1)
+    strided = tvm.tir.decl_buffer((8, 4), name="s", strides=[8, 1])
+    with pytest.raises(tvm.Error, match="buffer s has strides"):
+        te.schedule.SchedulePostProcToPrimFunc([strided, c], body, {a: strided})
+
+    graph = te.schedule.CreateReadGraph([c.op])
+    assert [op.name for op in te.schedule.PostDFSOrder([c.op], graph)] == ["a", "b", "c"]
+    path = te.schedule.CreateAttachPath(schedule)
+    assert [axis.var.name for axis in path[b.op]] == ["i"] and path[c.op] == []
+    for wrong in (lambda: te.schedule.CreateAttachPath(None), lambda: te.schedule.PostDFSOrder([c.op], None)):
+        with pytest.raises(tvm.Error, match="expected a"):
+            wrong()

@@ -160,3 +160,56 @@ def test_type_relations_by_name():
     values = {"x": np.arange(4, dtype="float32").reshape(4, 1), "y": np.full(3, 2, "float32")}
     np.testing.assert_array_equal(run(mod, **values), np.abs(values["x"] - values["y"]))
     relay.op.remove_strategy(op.name)
+
+
+def test_implementations_of_a_call_are_listed_and_selected():
+    from treadle.relay.backend import te_compiler
+    from treadle.relay.testing import run_infer_type
+
+    call = run_infer_type(relay.nn.dense(relay.var("x", shape=(3, 4)), relay.var("w", shape=(5, 4))))
+    inputs = [te.placeholder((3, 4), name="x"), te.placeholder((5, 4), name="w")]
+    args = (call.op, call.attrs, inputs, call.checked_type, "llvm")
+    assert [each.name for each in te_compiler.get_valid_implementations(*args)] == ["nn.dense.generic"]
+
+    @relay.op.strategy.register_strategy("nn.dense")
+    def strategy(attrs, inputs, out_type, target):
+        made = relay.op.strategy.OpStrategy()
+        compute = relay.op.strategy.wrap_compute(lambda x, w: tvm.topi.matmul(x, w, False, True))
+        made.add_implementation(compute, relay.op.strategy.naive_schedule, name="dense.low", plevel=5)
+        made.add_implementation(compute, relay.op.strategy.naive_schedule, name="dense.high", plevel=15)
+        with te.SpecializedCondition(inputs[0].shape[0] > 100):
+            made.add_implementation(compute, relay.op.strategy.naive_schedule, name="dense.many", plevel=20)
+        return made
+
+    try:
+        names = [each.name for each in te_compiler.get_valid_implementations(*args)]
+        assert names == ["dense.low", "dense.high", "nn.dense.generic"]
+        chosen, _ = te_compiler.select_implementation(*args, use_autotvm=False)
+        lowered = te_compiler.lower_call(call, inputs, "llvm")
+        assert chosen.name == lowered.implement.name == "dense.high"
+    finally:
+        relay.op.strategy.remove_strategy("nn.dense")
+    schedule = lowered.implement.schedule(call.attrs, lowered.outputs, "llvm")
+    x, w, y = np.ones((3, 4), "float32"), np.ones((5, 4), "float32"), tvm.nd.empty((3, 5))
+    tvm.build(schedule, [*inputs, *lowered.outputs], "llvm")(tvm.nd.array(x), tvm.nd.array(w), y)
+    np.testing.assert_allclose(y.numpy(), x @ w.T)
+
+
+def test_computes_of_operators_of_tuples():
+    from treadle.relay.backend import te_compiler
+    from treadle.relay.testing import run_infer_type
+
+    call = run_infer_type(relay.concatenate([relay.var("a", shape=(1, 3)), relay.var("b", shape=(2, 3))], 0))
+    for inputs, rows in (([te.placeholder((1, 3)), te.placeholder((2, 3))], 3), ([te.placeholder((1, 3))], 1)):
+        chosen, outputs = te_compiler.select_implementation("concatenate", call.attrs, inputs, call.checked_type, "llvm")
+        assert chosen.name == "concatenate.generic" and [int(d) for d in outputs[0].shape] == [rows, 3]
+
+
+@pytest.mark.parametrize("args, message", [
+    (("nn.dense", None, [te.placeholder((2, 3))], None, "llvm"), "takes 2 arguments"),
+    (("exp", 3, [te.placeholder((2, 3))], None, "llvm"), "attrs of exp: expected Attrs"),
+    (("exp", None, [], None, "llvm"), "inputs of exp: expected tensor expressions"),
+    ((3, None, [te.placeholder((2, 3))], None, "llvm"), "expected an operator or its name")])
+def test_wrong_questions_for_implementations(args, message):
+    with pytest.raises((tvm.Error, TypeError), match=message):
+        relay.backend.te_compiler.select_implementation(*args)

@@ -19,5 +19,9 @@ from .tag import tag_scope
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorSlice
 from ..tir import TensorIntrin
 from .tensor_intrin import decl_tensor_intrin
+from . import schedule as _schedule, steps as _steps
+
+for _step in (*_steps.NAMES, SpecializedCondition):
+    setattr(_schedule, _step.__name__, _step)
 
 build: Callable[..., Any]  # treadle.build; treadle/__init__.py sets it

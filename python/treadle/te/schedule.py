@@ -376,8 +376,6 @@ def create_schedule(ops: TensorOrOp | Iterable[TensorOrOp]) -> Schedule:
     return _api.CreateSchedule([_operation("create_schedule", op) for op in ops])
 
 
-
-
 def _inline(schedule, kinds):
     for stage in schedule.stages:
         if str(getattr(stage.op, "tag", "")).startswith(kinds) and type(stage.op).__name__ == "ComputeOp" and \
