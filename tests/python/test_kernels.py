@@ -278,11 +278,13 @@ def test_plans_of_attention_compute_the_same():
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("channels, groups, kernel", [(24, 1, "qnn_conv2d.direct"), (32, 8, "qnn_conv2d.direct"),
+@pytest.mark.parametrize("channels, groups, kernel", [(12, 1, "qnn_conv2d.direct"), (64, 1, "qnn_conv2d.winograd"),
+                                                      (32, 8, "qnn_conv2d.direct"),
                                                       (32, 32, "qnn_conv2d.depthwise")])
 def test_plans_of_convolutions_of_bytes_compute_the_same(channels, groups, kernel, tmp_path):
     rng = np.random.default_rng(groups)
-    x = rng.integers(0, 256, (1, channels, 9, 7)).astype(np.uint8)
+    size = (17, 15) if kernel == "qnn_conv2d.winograd" else (9, 7)  # of some tiles
+    x = rng.integers(0, 256, (1, channels, *size)).astype(np.uint8)
     w = rng.integers(-128, 128, (channels, channels // groups, 3, 3)).astype(np.int8)
     node = helper.make_node("ConvInteger", ["x", "w", "z"], ["y"], pads=[1] * 4, group=groups)
     graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],

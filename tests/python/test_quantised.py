@@ -118,7 +118,9 @@ def convolve(x, w, strides, pads, dilation, groups):
     (16, 16, 16, (1, 5), (1, 1), (0, 2, 0, 2), (1, 1)), (16, 16, 16, (4, 4), (1, 1), (1, 2, 2, 1), (1, 1)),
     (16, 16, 16, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)), (3, 16, 1, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
     (20, 33, 1, (1, 1), (2, 1), (0, 0, 0, 0), (1, 1)), (32, 32, 4, (3, 3), (1, 1), (1, 0, 0, 1), (1, 1)),
-    (8, 16, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1))])
+    (8, 16, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)), (16, 16, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (40, 24, 1, (3, 3), (1, 1), (0, 1, 2, 0), (1, 1)), (20, 33, 1, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    (32, 16, 1, (3, 3), (2, 2), (0, 0, 1, 1), (1, 1))])
 def test_convolutions_by_constants_are_exact(data, zero, inputs, outputs, groups, kernel, strides, pads, dilation):
     rng = np.random.default_rng(inputs)
     x = ends(rng, (1, inputs, 11, 13), data)
@@ -130,6 +132,26 @@ def test_convolutions_by_constants_are_exact(data, zero, inputs, outputs, groups
     expected = convolve(x.astype(np.int64) - zero, w.astype(np.int64), strides, pads, dilation, groups)
     result = run(relay.Function([var], call), x, targets=TARGETS if data == "uint8" else OTHERS)
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="vpmaddwd is an instruction of x86")
+@pytest.mark.parametrize("inputs", [96, 480, 1870])
+def test_winograd_of_whole_numbers_is_used_where_32_bits_hold_its_sums(inputs):
+    """Sums are multiplied by 64 or by 4 where results are taken from them; what passes before that may wrap."""
+    rng = np.random.default_rng(inputs)
+    x = np.where(rng.random((1, inputs, 14, 15)) < 0.5, 0, 255).astype(np.uint8)
+    w = np.where(rng.random((16, inputs, 3, 3)) < 0.5, -128, 127).astype(np.int8)
+    x[:, :, 1:4, 1:4], w[0] = 255, -128
+    node = helper.make_node("ConvInteger", ["x", "w"], ["y"], pads=[1] * 4)
+    graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+                              [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    compiled = treadle.compile(model, target="llvm -mcpu=x86-64-v3")
+    (y,) = compiled.run(None, {"x": x})
+    np.testing.assert_array_equal(y, convolve(x.astype(np.int64), w.astype(np.int64), (1, 1), (1,) * 4, (1, 1), 1))
+    chosen = "* qnn_conv2d.winograd:" if inputs < 1828 else "qnn_conv2d.winograd: sums may exceed 32 bits"
+    assert chosen in compiled.explain()
 
 
 @pytest.mark.parametrize("weight", [-128, 127])

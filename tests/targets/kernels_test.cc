@@ -593,6 +593,22 @@ TEST(KernelsTest, PlansThatDontFitAreRefused) {
   EXPECT_NE(winograd->why_not_plan(problem, machine, plan(6, 2, 7)), "");
 }
 
+TEST(KernelsTest, WholeTransformsAreUsedWhereTheirSumsFit) {
+  auto holds = [](int64_t channels, int16_t value, int64_t side) {
+    runtime::NDArray weight = runtime::NDArray::Empty({2, channels, 3, 3}, DataType::Int(16), {kDLCPU, 0});
+    std::fill_n(weight.Data<int16_t>(), weight.size(), int16_t{0});
+    std::fill_n(weight.Data<int16_t>() + channels * 9, channels * 9, value);
+    return HoldsWholeSums(weight, side);
+  };
+  // 2^31 / (255 * 128 * 9 * 64) is 114.2, / 4 is 1,827.6.
+  EXPECT_TRUE(holds(114, -128, 6));
+  EXPECT_FALSE(holds(115, -128, 6));
+  EXPECT_TRUE(holds(115, 127, 6));
+  EXPECT_TRUE(holds(1827, -128, 4));
+  EXPECT_FALSE(holds(1828, -128, 4));
+  EXPECT_TRUE(holds(1828, -128, kStridedSide));
+}
+
 /// Samples were of std::normal_distribution, which standard libraries make in different ways: one model, two programs.
 TEST(KernelsTest, SampledErrorsAreTheSameEverywhere) {
   runtime::NDArray weight = runtime::NDArray::Empty({8, 16, 3, 3}, DataType::Float(32), {kDLCPU, 0});

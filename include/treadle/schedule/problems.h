@@ -28,6 +28,7 @@ class ConvProblemNode : public ProblemNode {
   // What isn't part of the key; set while a graph is laid out.
   std::string not_blocked;                                 ///< why it can't run on blocked activations at all, or ""
   std::string not_pairs = "the operands aren't bfloat16";  ///< why it can't be computed by pairs of bfloat16, or ""
+  bool of_bytes = false;                                   ///< int16 data hold what fits uint8
   relay::ChannelLayout in_layout, out_layout;
   runtime::NDArray weight;         ///< OIHW, with output channels that pad the last block; null where unknown
   runtime::NDArray padded_weight;  ///< with input channels as they are in in_layout, too

@@ -40,6 +40,13 @@ def contrib_conv2d_NCHWc(data: ExprLike, weight: ExprLike, pad_value: ExprLike, 
         out_dtype: DTypeLike = 'void') -> Expr:
     """Convolution of channel-blocked bytes, in int32."""
 
+def contrib_conv2d_winograd_NCHWc(data: ExprLike, weight: ExprLike, pad_value: ExprLike, strides: Sizes = (1, 1),
+        padding: Sizes = (0, 0), dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None,
+        kernel_size: Sizes | None = None, data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '',
+        out_dtype: DTypeLike = 'void') -> Expr:
+    """Convolution of a 3 x 3 window on channel-blocked integers from 0 to 255, by Winograd's minimal filtering,
+    in int32, exact."""
+
 def contrib_depthwise_conv2d_NCHWc(data: ExprLike, weight: ExprLike, pad_value: ExprLike, strides: Sizes = (1, 1),
         padding: Sizes = (0, 0), dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None,
         kernel_size: Sizes | None = None, data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '',

@@ -157,6 +157,15 @@ std::string WhyNotWords(const CallNode* call, const LayoutArgs& args) {
   return "";
 }
 
+/// Whether int16 `e` were uint8.
+bool IsWidened(const Expr& e) {
+  const auto* cast = e.as<CallNode>();
+  const auto* op = cast == nullptr ? nullptr : cast->op.as<OpNode>();
+  if (op == nullptr || op->name != "cast") return false;
+  const auto* from = cast->args[0]->type_as<TensorTypeNode>();
+  return from != nullptr && from->dtype == DataType::UInt(8);
+}
+
 /// Bytes whose windows are of one channel; wider integers take the way of groups.
 bool IsByteDepthwise(const ConvProblemNode& p) { return p.is_depthwise() && p.dtype == DataType::UInt(8); }
 
@@ -267,6 +276,8 @@ Problem ByteConvProblem(const CallNode* call, const LayoutArgs& args) {
     SetCallSizes(call, args, &p);
     p.in_layout = args.LayoutOf(0);
     if (!p.in_layout.is_in_order()) p.in_layout = {};
+    p.of_bytes = IsWidened(call->args[0]);
+    if (p.not_blocked.empty()) p.weight = call->args[1].as<ConstantNode>()->data;
   });
 }
 

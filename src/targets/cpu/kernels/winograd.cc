@@ -11,6 +11,7 @@
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/weight_forms.h"
+#include "targets/cpu/kernels/winograd_compute.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
@@ -19,202 +20,25 @@
 namespace treadle::ops::cpu {
 namespace {
 
-constexpr const char* kName = "conv2d.winograd";
 constexpr int64_t kTaps = 3;
 
 // ---- The computation ----
 
-/// values[index] for a variable that schedules unroll.
-PrimExpr Choose(const PrimExpr& index, const std::vector<PrimExpr>& values) {
-  PrimExpr result = values.back();
-  for (size_t i = values.size() - 1; i-- > 0;) {
-    result = tir::Select(tir::equal(index, PrimExpr(static_cast<int64_t>(i))), values[i], result);
-  }
-  return result;
-}
-
-struct WinogradSizes {
-  int64_t m, a, step, pad_top, pad_left;  ///< tiles of m x m outputs, from a x a inputs that start `step` apart
-  PrimExpr tiles_y, tiles_x;
-  /// Tiles are one axis, or, where the image's size is dynamic, rows and columns of them: indices stay linear.
-  bool flat;
-
-  WinogradSizes(const Conv2DAttrs* attrs, const Tensor& kernel, const TensorTypeNode* type) {
-    const std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
-    a = DimValue(kernel->shape[0]);
-    m = TileOf(a);
-    step = m * StrideOf(a);
-    pad_top = pads[0];
-    pad_left = pads[1];
-    tiles_y = tir::ceildiv(type->shape[2], m);
-    tiles_x = tir::ceildiv(type->shape[3], m);
-    flat = AsConstInt(tiles_y * tiles_x) != nullptr;
-  }
-
-  /// a, a, N, channels, tiles, lanes.
-  Array<PrimExpr> Points(const PrimExpr& batch, const PrimExpr& channels, const PrimExpr& lanes) const {
-    Array<PrimExpr> shape{a, a, batch, channels};
-    for (const PrimExpr& dim : flat ? Array<PrimExpr>{tiles_y * tiles_x} : Array<PrimExpr>{tiles_y, tiles_x}) {
-      shape.push_back(dim);
-    }
-    shape.push_back(lanes);
-    return shape;
-  }
-  /// Names of its axes.
-  std::vector<std::string> Names(const char* channels, const char* lanes) const {
-    if (flat) return {"i", "j", "n", channels, "tile", lanes};
-    return {"i", "j", "n", channels, "ty", "tx", lanes};
-  }
-  /// Of tile (ty, tx) the indices in such a tensor.
-  void PushTile(const PrimExpr& ty, const PrimExpr& tx, Array<PrimExpr>* index) const {
-    if (flat) return index->push_back(ty * tiles_x + tx);
-    index->push_back(ty);
-    index->push_back(tx);
-  }
-};
-
-/// The input with zeros around, of full tiles: (N, CB, rows, columns, ib).
-Tensor PaddedInput(const Tensor& data, const WinogradSizes& s) {
-  Array<PrimExpr> shape = data->shape;
-  PrimExpr height = shape[2], width = shape[3];
-  shape.Set(2, s.tiles_y * s.step + (s.a - s.step));
-  shape.Set(3, s.tiles_x * s.step + (s.a - s.step));
-  return te::Compute(
-      shape,
-      [&](const Array<te::Var>& i) {
-        PrimExpr h = PrimExpr(i[2]) - s.pad_top, w = PrimExpr(i[3]) - s.pad_left;
-        PrimExpr inside = PrimExpr(i[2]) >= s.pad_top && h < height && PrimExpr(i[3]) >= s.pad_left && w < width;
-        return tir::if_then_else(inside, data(Array<PrimExpr>{i[0], i[1], h, w, i[4]}), tir::make_zero(data->dtype));
-      },
-      "winograd_pad", "winograd_pad", StageAttrs(kName, "pad"), {"n", "cb", "h", "w", "ci"});
-}
-
-Problem ProblemOf(const Conv2DAttrs* attrs, const Tensor& data, const TensorTypeNode* type, const WinogradSizes& s) {
-  return Make<Problem, ConvProblemNode>([&](auto& p) {
-    SetBlockedSizes(attrs, data->shape, type->shape, &p);
-    p.kh = p.kw = kTaps;
-    p.winograd_side = s.a;
-  });
-}
-
-/// The transform of the columns of each tile: (N, CB, tiles, points, inputs, ib).
-Tensor TransformRows(const WinogradSizes& s, const Tensor& padded) {
-  return te::Compute(
-      {padded->shape[0], padded->shape[1], s.tiles_y, s.tiles_x, s.a, s.a, padded->shape[4]},
-      [&](const Array<te::Var>& i) {
-        std::vector<PrimExpr> d;
-        for (int64_t y = 0; y < s.a; ++y) {
-          d.push_back(padded(Array<PrimExpr>{i[0], i[1], i[2] * s.step + y, i[3] * s.step + i[5], i[6]}));
-        }
-        return Choose(i[4], InputTransform(s.a, d));
-      },
-      "winograd_rows", "winograd_rows", StageAttrs(kName, "rows"), {"n", "cb", "ty", "tx", "i", "x", "ci"});
-}
-
-/// That of their rows, points first.
-Tensor TransformInput(const WinogradSizes& s, const Tensor& rows) {
-  return te::Compute(
-      s.Points(rows->shape[0], rows->shape[1], rows->shape[6]),
-      [&](const Array<te::Var>& i) {
-        const PrimExpr ty = s.flat ? tir::floordiv(i[4], s.tiles_x) : PrimExpr(i[4]);
-        const PrimExpr tx = s.flat ? tir::floormod(i[4], s.tiles_x) : PrimExpr(i[5]);
-        std::vector<PrimExpr> d;
-        for (int64_t x = 0; x < s.a; ++x) {
-          d.push_back(rows(Array<PrimExpr>{i[2], i[3], ty, tx, i[0], x, i[i.size() - 1]}));
-        }
-        return Choose(i[1], InputTransform(s.a, d));
-      },
-      "winograd_input", "winograd_input", StageAttrs(kName, "input"), s.Names("cb", "ci"));
-}
-
-/// For each point the product of tiles and channels with the kernel's.
-Tensor MultiplyPoints(const WinogradSizes& s, const Tensor& input, const Tensor& kernel, const TensorTypeNode* type,
-                      const Problem& problem) {
-  te::IterVar cb = te::ReduceAxis(tir::Range(kernel->shape[3]), "ic"),
-              ci = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
-  return te::Compute(
-      s.Points(type->shape[0], type->shape[1], type->shape[4]),
-      [&](const Array<te::Var>& i) -> PrimExpr {
-        const PrimExpr lane = i[i.size() - 1];
-        Array<PrimExpr> at{i[0], i[1], i[2], cb->var, i[4]};
-        if (!s.flat) at.push_back(i[5]);
-        at.push_back(ci->var);
-        return te::Sum(input(at) * kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, lane}), {cb, ci});
-      },
-      "winograd_product", "winograd_product", AnchorAttrs(kName, "product", problem), s.Names("oc", "oci"));
-}
-
-/// The outputs of each tile: (N, OC/ob, tiles, m, m, ob).
-Tensor TransformProduct(const WinogradSizes& s, const Tensor& product, const TensorTypeNode* type) {
-  const PrimExpr m(s.m), side(s.a);
-  Tensor columns = te::Compute({type->shape[0], type->shape[1], s.tiles_y, s.tiles_x, m, side, type->shape[4]},
-                               [&](const Array<te::Var>& i) {
-                                 std::vector<PrimExpr> v;
-                                 for (int64_t y = 0; y < s.a; ++y) {
-                                   Array<PrimExpr> at{y, i[5], i[0], i[1]};
-                                   s.PushTile(i[2], i[3], &at);
-                                   at.push_back(i[6]);
-                                   v.push_back(product(at));
-                                 }
-                                 return Choose(i[4], OutputTransform(s.a, v));
-                               },
-                               "winograd_columns", "winograd_columns", StageAttrs(kName, "columns"),
-                               {"n", "oc", "ty", "tx", "y", "j", "oci"});
-  return te::Compute({type->shape[0], type->shape[1], s.tiles_y, s.tiles_x, m, m, type->shape[4]},
-                     [&](const Array<te::Var>& i) {
-                       std::vector<PrimExpr> v;
-                       for (int64_t x = 0; x < s.a; ++x) {
-                         v.push_back(columns(Array<PrimExpr>{i[0], i[1], i[2], i[3], i[4], x, i[6]}));
-                       }
-                       return Choose(i[5], OutputTransform(s.a, v));
-                     },
-                     "winograd_tile", "winograd_tile", StageAttrs(kName, "tile"),
-                     {"n", "oc", "ty", "tx", "y", "x", "oci"});
-}
-
 /// data: (N, IC/ib, H, W, ib), kernel: see WinogradWeight. Result: (N, OC/ob, OH, OW, ob).
 Array<Tensor> WinogradCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* type = out_type.as<TensorTypeNode>();
-  const Tensor &data = inputs[0], &kernel = inputs[1];
-  const WinogradSizes s(attrs.as<Conv2DAttrs>(), kernel, type);
-  const Problem problem = ProblemOf(attrs.as<Conv2DAttrs>(), data, type, s);
-  const Tensor input = TransformInput(s, TransformRows(s, PaddedInput(data, s)));
-  const Tensor tile = TransformProduct(s, MultiplyPoints(s, input, kernel, type, problem), type);
-  const PrimExpr m(s.m);
-  return {te::Compute(type->shape,
-                      [&](const Array<te::Var>& i) {
-                        return tile(Array<PrimExpr>{i[0], i[1], tir::floordiv(i[2], m), tir::floordiv(i[3], m),
-                                                    tir::floormod(i[2], m), tir::floormod(i[3], m), i[4]});
-                      },
-                      "winograd_output", "injective,winograd_output", {}, {"n", "oc", "oh", "ow", "oci"})};
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const WinogradElements elements{
+      tir::make_zero(type->dtype),
+      [](const auto& input, const PrimExpr& channel, const PrimExpr& weight) { return input(channel) * weight; },
+      OutputTransform<PrimExpr>, [](const PrimExpr& value, const PrimExpr&, const PrimExpr&) { return value; }};
+  return WinogradSums(a, inputs[0], inputs[1], type, WinogradLoopsProblem(a, inputs[0], inputs[1], type), elements);
 }
 
 Type WinogradInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
-  const auto* kernel = context.Tensor(1, "weight");
-  const auto* attrs = context.attrs<Conv2DAttrs>();
-  CheckRank(data, 5, "data");
-  CheckRank(kernel, 6, "weight");
-  CheckSameDType(data, kernel);
-  int64_t side = DimValue(kernel->shape[0]);
-  const int64_t stride = StrideOf(side);
-  bool fits = (side == 4 || side == 6 || side == kStridedSide) && DimValue(kernel->shape[1]) == side &&
-              attrs->strides == std::vector<int64_t>(2, stride) && context.Equal(kernel->shape[3], data->shape[1]) &&
-              context.Equal(kernel->shape[4], data->shape[4]);
-  if (!fits) {
-    throw ShapeError(
-        StrCat("a transformed weight is (a, a, OC/ob, IC/ib, ib, ob) with a = 4 or 6, or 5 for stride 2, this is ",
-               ShapeText(kernel->shape), " for data ", ShapeText(data->shape)));
-  }
-  std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
-  for (size_t i = 0; i < 2; ++i) RequireWindow(context, data->shape[2 + i], pads[i] + pads[2 + i], 3);
-  return TensorType({data->shape[0], kernel->shape[2], WindowDim(data->shape[2], pads[0] + pads[2], 3, stride),
-                     WindowDim(data->shape[3], pads[1] + pads[3], 3, stride), kernel->shape[5]},
-                    data->dtype);
-}
-
-double WinogradMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
-  return Elements(ShapeOf(result)) * 9 * DimOf(arguments[0], 1) * DimOf(arguments[0], 4);
+  CheckSameDType(data, context.Tensor(1, "weight"));
+  return WinogradType(context, 1, data->dtype);
 }
 
 // ---- Plans and what they cost ----
@@ -413,6 +237,7 @@ bool IsMostlyReading(const TileSizes& s, const Machine& machine) {
 }
 
 bool IsAccurate(const ConvProblemNode& p, int64_t side) {
+  if (p.dtype != DataType::Float(32)) return true;  // integers are exact (byte_winograd.cc)
   const transform::Accuracy accuracy = transform::CurrentAccuracy();
   if (!p.padded_weight.defined()) return accuracy != transform::Accuracy::kStrict;
   return SampleWinogradError(p.padded_weight, side).Within(accuracy);
@@ -636,7 +461,7 @@ void RegisterWinograd() {
       .Set(relay::kMacCount, relay::FMacCount(WinogradMacs))
       .Set(kCompute, FTECompute(WinogradCompute));
   Kernel kernel;
-  kernel.name = kName;
+  kernel.name = kWinogradConv;
   kernel.op = "nn.conv2d";
   kernel.target = "cpu";
   kernel.handicap = 1 / 0.85;  // a less accurate result must be expected in 15 % less time

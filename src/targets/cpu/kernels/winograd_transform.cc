@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -190,6 +191,61 @@ NDArray WinogradWeight(const NDArray& weight, int64_t a, int64_t ib, int64_t ob)
         for (int64_t k = 0; k < 9; ++k) taps[static_cast<size_t>(k * ob + lane)] = static_cast<double>(g[k]);
       }
       TransformLanes(a, ob, taps.data(), columns.data(), to, plane);
+    }
+  }
+  return result;
+}
+
+std::vector<int64_t> WholeShifts(int64_t a) {
+  if (a == kStridedSide) return {0, 0};
+  return a == 4 ? std::vector<int64_t>{1, 1} : std::vector<int64_t>{3, 2, 1, 1};
+}
+
+bool HoldsWholeSums(const NDArray& weight, int64_t a) {
+  constexpr int64_t kMostData = 255;
+  const int64_t outputs = weight.shape()[0], each = weight.size() / std::max<int64_t>(1, outputs);
+  const std::vector<int64_t> shifts = WholeShifts(a);
+  const int64_t limit = std::numeric_limits<int32_t>::max() >> (2 * *std::max_element(shifts.begin(), shifts.end()));
+  const auto* from = weight.Data<int16_t>();
+  for (int64_t o = 0; o < outputs; ++o, from += each) {
+    int64_t positive = 0, negative = 0;
+    for (int64_t i = 0; i < each; ++i) (from[i] > 0 ? positive : negative) += std::abs(from[i]);
+    if (std::max(positive, negative) * kMostData > limit) return false;
+  }
+  return true;
+}
+
+namespace {
+
+/// WeightTransform times the least factors that make it whole.
+std::array<int32_t, 6> WholeWeightTransform(int64_t a, int32_t g0, int32_t g1, int32_t g2) {
+  if (a == kStridedSide) return {g0, g0 + g2, g2, g1, g1, 0};
+  if (a == 4) return {2 * g0, g0 + g1 + g2, g0 - g1 + g2, 2 * g2, 0, 0};
+  return {g0, -(g0 + g1 + g2), -g0 + g1 - g2, g0 + 2 * g1 + 4 * g2, g0 - 2 * g1 + 4 * g2, g2};
+}
+
+}  // namespace
+
+NDArray WholeWinogradWeight(const NDArray& weight, int64_t a, int64_t ib, int64_t ob) {
+  const int64_t outputs = weight.shape()[0], inputs = weight.shape()[1];
+  const int64_t out_blocks = (outputs + ob - 1) / ob, in_blocks = (inputs + ib - 1) / ib;
+  NDArray result = NDArray::Empty({a, a, out_blocks, in_blocks, ib / 2, ob}, DataType::Int(32));
+  auto* to = result.Data<int16_t>();
+  std::fill(to, to + 2 * result.size(), int16_t{0});
+  const auto* g = weight.Data<int16_t>();
+  const int64_t plane = out_blocks * in_blocks * ib * ob;
+  for (int64_t o = 0; o < outputs; ++o) {
+    for (int64_t c = 0; c < inputs; ++c, g += 9) {
+      std::array<std::array<int32_t, 6>, 3> columns;
+      for (size_t x = 0; x < 3; ++x) columns[x] = WholeWeightTransform(a, g[x], g[3 + x], g[6 + x]);
+      const int64_t at = ((o / ob * in_blocks + c / ib) * (ib / 2) + c % ib / 2) * ob + o % ob;
+      for (int64_t i = 0; i < a; ++i) {
+        const auto row = static_cast<size_t>(i);
+        const auto values = WholeWeightTransform(a, columns[0][row], columns[1][row], columns[2][row]);
+        for (int64_t j = 0; j < a; ++j) {
+          to[(i * a + j) * plane + 2 * at + c % 2] = static_cast<int16_t>(values[static_cast<size_t>(j)]);
+        }
+      }
     }
   }
   return result;

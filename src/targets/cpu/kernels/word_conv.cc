@@ -2,6 +2,7 @@
 #include "targets/cpu/kernels/word_conv.h"
 
 #include "ops/change_layout.h"
+#include "targets/cpu/kernels/words.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
@@ -103,6 +104,11 @@ double WordConvCycles(const char* loops, const Problem& problem, const Machine& 
   asked->oc = ChannelLayout{plan.oc_block}.PaddedChannels(p.oc);
   asked->ic_block = plan.ic_block;
   asked->oc_block = plan.oc_block;
+  if (p.dtype == DataType::Int(16) && !p.is_depthwise()) {  // compared with fewer products of as many words
+    asked->ic /= PerWord(p.dtype);
+    asked->ic_block /= PerWord(p.dtype);
+    asked->data_ic = p.ic;
+  }
   return DefaultPlan(*schedule::FindKernel(loops), Problem(ObjectPtr<Object>(asked)), machine).cycles;
 }
 
