@@ -582,9 +582,19 @@ def generate(seed, only=None):
     return Case(model, [{n: x for n, x in operands.items() if n not in fixed}], {n: error for n in outputs}, seed)
 
 
+def _forget_sizes(graph):
+    """Bodies and branches declare the sizes of the first run, which contradict those of others; their ranks remain."""
+    for inner in (attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")):
+        for value in [*inner.input, *inner.output, *inner.value_info]:
+            for dim in value.type.tensor_type.shape.dim:
+                dim.Clear()
+        _forget_sizes(inner)
+
+
 def with_symbols(case):
     """The case with a symbol for every size of its inputs; axes, sizes and such keep their number."""
     other = copy.deepcopy(case)
+    _forget_sizes(other.model.graph)
     for value in other.model.graph.input:
         known = value.name != "x0" and value.type.tensor_type.elem_type == TensorProto.INT64
         for i, dim in enumerate(value.type.tensor_type.shape.dim):
