@@ -2,11 +2,12 @@
 // Fails allocations one by one: a child process per allocation, in which that one and, in every second child, all after
 // it fail. Every child has to end with a result or an Error, and to compute the right result afterwards.
 //
-//   treadle_allocation_faults run|compile TARGET MODEL.onnx STEP [FIRST]
+//   treadle_allocation_faults run|compile|error TARGET MODEL.onnx STEP [FIRST]
 //
 // STEP: 1 for all allocations, n for every n-th; FIRST: the one to begin with.
 //
-// run: loads the compiled model and runs it. compile: compiles it. What the process is ended by counts as crash.
+// run: loads the compiled model and runs it. compile: compiles it. error: sets an error as compiled code does, which no
+// exception may leave. What the process is ended by counts as crash.
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -26,6 +27,7 @@
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
 #include "treadle/runtime/c_api.h"
+#include "treadle/runtime/c_backend_api.h"
 #include "treadle/runtime/model.h"
 
 namespace {
@@ -90,6 +92,13 @@ std::string Run(const std::string& path) {
   return bytes;
 }
 
+/// Through frames of compiled code, which has no unwind tables, exceptions can't pass.
+std::string SetError() noexcept {
+  static const std::string message(200, 'x');  // more than fits in a string without an allocation
+  TreadleBackendSetLastError(message.c_str());
+  return "set";
+}
+
 /// In the child: the work with allocations from `at` on failing, then again without.
 int Try(const std::function<std::string()>& work, const std::string& expected, long at, bool all) {
   Outcome outcome = kFine;
@@ -123,7 +132,7 @@ int Try(const std::function<std::string()>& work, const std::string& expected, l
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::cerr << "usage: treadle_allocation_faults run|compile TARGET MODEL.onnx STEP [FIRST]\n";
+    std::cerr << "usage: treadle_allocation_faults run|compile|error TARGET MODEL.onnx STEP [FIRST]\n";
     return 2;
   }
   const std::string verb = argv[1], target = argv[2];
@@ -133,6 +142,7 @@ int main(int argc, char** argv) {
   const rt::TemporaryDirectory folder;
   const std::string path = folder.Path("model.so");
   std::function<std::string()> work = [&] { return Compile(bytes.str(), target).graph_json; };
+  if (verb == "error") work = SetError;
   if (verb == "run") {
     treadle::driver::ExportLibrary(Compile(bytes.str(), target), path);
     work = [&] { return Run(path); };

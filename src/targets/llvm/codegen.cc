@@ -19,10 +19,12 @@
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
 #include <mutex>
+#include <new>
 #include <set>
 
 #include "targets/cpu/machine.h"
 #include "targets/llvm/function_codegen.h"
+#include "targets/llvm/leak_on_unwind.h"
 #include "targets/llvm/module_codegen.h"
 #include "targets/llvm/target_machine.h"
 #include "tir/in_place.h"
@@ -287,45 +289,46 @@ bool HasManyAddresses(llvm::Function* function) {
 /// Loop strength reduction takes a fifth of the time of compiling, and most kernels, whose index arithmetic is hoisted
 /// before LLVM sees it, are as fast without (LeaveOutStrengthReduction).
 void ReduceStrength(llvm::Module* module, llvm::PassBuilder& builder, llvm::FunctionAnalysisManager& functions) {
-  llvm::FunctionPassManager passes;
-  llvm::Error problem = builder.parsePassPipeline(passes, "loop(loop-reduce)");
+  LeakOnUnwind<llvm::FunctionPassManager> passes;
+  llvm::Error problem = builder.parsePassPipeline(*passes, "loop(loop-reduce)");
   TREADLE_ICHECK(!problem) << llvm::toString(std::move(problem));
   for (llvm::Function& function : *module) {
-    if (!function.isDeclaration() && HasManyAddresses(&function)) passes.run(function, functions);
+    if (!function.isDeclaration() && HasManyAddresses(&function)) passes->run(function, functions);
   }
 }
 
 void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level, bool has_imports) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
+  LeakOnUnwind<llvm::LoopAnalysisManager> loops;
+  LeakOnUnwind<llvm::FunctionAnalysisManager> functions;
+  LeakOnUnwind<llvm::CGSCCAnalysisManager> components;
+  LeakOnUnwind<llvm::ModuleAnalysisManager> modules;
   llvm::PipelineTuningOptions tuning;
   tuning.SLPVectorization = false;
-  llvm::PassBuilder builder(machine, tuning);
+  LeakOnUnwind<llvm::PassBuilder> builder(machine, tuning);
   // There is no C library: no loop may become a call of memset, no intrinsic a call of libm.
-  functions.registerPass([&] {
+  functions->registerPass([&] {
     llvm::TargetLibraryInfoImpl library(llvm::Triple(module->getTargetTriple()));
     library.disableAllFunctions();
     return llvm::TargetLibraryAnalysis(library);
   });
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
+  builder->registerModuleAnalyses(*modules);
+  builder->registerCGSCCAnalyses(*components);
+  builder->registerFunctionAnalyses(*functions);
+  builder->registerLoopAnalyses(*loops);
+  builder->crossRegisterProxies(*loops, *functions, *components, *modules);
+  LeakOnUnwind<llvm::ModulePassManager> passes;
   if (opt_level == 0) {
-    passes = builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
+    *passes = builder->buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
   } else if (has_imports) {
-    passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);  // users' functions are to be inlined
+    *passes =
+        builder->buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);  // users' functions are to be inlined
   } else {
-    llvm::Error problem = builder.parsePassPipeline(passes, opt_level == kQuickLevel ? kQuickPasses : kKernelPasses);
+    llvm::Error problem = builder->parsePassPipeline(*passes, opt_level == kQuickLevel ? kQuickPasses : kKernelPasses);
     TREADLE_ICHECK(!problem) << llvm::toString(std::move(problem));
   }
-  passes.run(*module, modules);
+  passes->run(*module, *modules);
   if (opt_level > kQuickLevel && llvm::Triple(module->getTargetTriple()).isX86()) {
-    ReduceStrength(module, builder, functions);
+    ReduceStrength(module, *builder, *functions);
   }
 }
 
@@ -368,13 +371,13 @@ bool AddQuickPasses(llvm::LLVMTargetMachine* machine, llvm::legacy::PassManager*
 std::string Emit(llvm::Module* module, llvm::TargetMachine* machine, int opt_level, llvm::CodeGenFileType kind) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
+  LeakOnUnwind<llvm::legacy::PassManager> passes;
   const AllocatorOfLevel allocator(opt_level);
   const bool failed = opt_level == kQuickLevel
-                          ? AddQuickPasses(static_cast<llvm::LLVMTargetMachine*>(machine), &passes, &stream, kind)
-                          : machine->addPassesToEmitFile(passes, stream, nullptr, kind);
+                          ? AddQuickPasses(static_cast<llvm::LLVMTargetMachine*>(machine), &*passes, &stream, kind)
+                          : machine->addPassesToEmitFile(*passes, stream, nullptr, kind);
   TREADLE_ICHECK(!failed) << "target can't emit files";
-  passes.run(*module);
+  passes->run(*module);
   return std::string(bytes.data(), bytes.size());
 }
 
@@ -440,24 +443,22 @@ void RegisterInSystemLib(llvm::Module* module, const std::vector<std::string>& s
 
 int LLVMVersionMajor() { return LLVM_VERSION_MAJOR; }
 
-std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const std::vector<tir::PrimFunc>& lowered,
-                                              const Target& target, const CodegenOptions& options,
-                                              llvm::TargetMachine* machine, std::vector<std::string>* symbols) {
-  auto module = std::make_unique<llvm::Module>(options.module_name, *context);
+void BuildLLVMModule(llvm::Module* module, const std::vector<tir::PrimFunc>& lowered, const Target& target,
+                     const CodegenOptions& options, llvm::TargetMachine* machine, std::vector<std::string>* symbols) {
   module->setTargetTriple(machine->getTargetTriple().str());
   module->setDataLayout(machine->createDataLayout());
-  ModuleBuilder builder(module.get(), target, options);
+  ModuleBuilder builder(module, target, options);
   for (const tir::PrimFunc& func : lowered) builder.AddFunction(func);
-  const bool has_imports = LinkImported(module.get(), lowered);
+  const bool has_imports = LinkImported(module, lowered);
   for (const tir::PrimFunc& func : lowered) {
     if (!func->HasNonzeroAttr("tir.is_entry_func")) continue;
     const std::string name = (*func->GetAttr<String>(attr::kGlobalSymbol)).str();
-    llvm::Constant* text = llvm::ConstantDataArray::getString(*context, name);
+    llvm::Constant* text = llvm::ConstantDataArray::getString(module->getContext(), name);
     new llvm::GlobalVariable(*module, text->getType(), true, llvm::GlobalValue::WeakAnyLinkage, text, "__tvm_main__");
   }
   builder.FinishDebugInfo();
   *symbols = builder.exported;
-  if (options.system_lib) RegisterInSystemLib(module.get(), builder.exported);
+  if (options.system_lib) RegisterInSystemLib(module, builder.exported);
   for (llvm::Function& function : *module) {
     if (function.isDeclaration()) continue;
     function.addFnAttr("target-cpu", machine->getTargetCPU());
@@ -467,28 +468,51 @@ std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const 
   llvm::raw_string_ostream stream(problem);
   TREADLE_ICHECK(!llvm::verifyModule(*module, &stream))
       << "LLVM rejects the code of " << options.module_name << ": " << problem;
-  Optimize(module.get(), machine, options.opt_level, has_imports);
-  return module;
+  Optimize(module, machine, options.opt_level, has_imports);
 }
+
+namespace {
+
+Artifact MakeArtifact(llvm::Module* module, const std::vector<tir::PrimFunc>& lowered, const Target& target,
+                      const CodegenOptions& options, llvm::TargetMachine* machine) {
+  Artifact artifact;
+  BuildLLVMModule(module, lowered, target, options, machine, &artifact.symbols);
+  if (options.Wants("ll")) {
+    llvm::raw_string_ostream stream(artifact.texts["ll"]);
+    module->print(stream, nullptr);
+  }
+  if (options.Wants("asm")) {
+    auto copy = llvm::CloneModule(*module);
+    artifact.texts["asm"] = Emit(copy.get(), machine, options.opt_level, llvm::CodeGenFileType::AssemblyFile);
+  }
+  artifact.code = Emit(module, machine, options.opt_level, llvm::CodeGenFileType::ObjectFile);
+  return artifact;
+}
+
+}  // namespace
 
 Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target, const CodegenOptions& options) {
   CodegenOptions used = options;
   used.opt_level = static_cast<int>(target->GetIntAttr("opt-level", options.opt_level));
   used.system_lib = options.system_lib || target->GetIntAttr("system-lib", 0) != 0;
   llvm::TargetMachine* machine = ThreadTargetMachine(ResolveLLVMTarget(target), used.opt_level);
-  llvm::LLVMContext context;
-  Artifact artifact;
-  auto module = BuildLLVMModule(&context, lowered, target, used, machine, &artifact.symbols);
-  if (used.Wants("ll")) {
-    llvm::raw_string_ostream stream(artifact.texts["ll"]);
-    module->print(stream, nullptr);
+  auto context = std::make_unique<llvm::LLVMContext>();
+  auto module = std::make_unique<llvm::Module>(used.module_name, *context);
+  // See LeakOnUnwind. After other errors, of the functions given, everything can be destroyed.
+  auto leak = [&] {
+    static_cast<void>(module.release());
+    static_cast<void>(context.release());
+    LeakThreadTargetMachine();
+  };
+  try {
+    return MakeArtifact(module.get(), lowered, target, used, machine);
+  } catch (const std::bad_alloc&) {
+    leak();
+    throw;
+  } catch (const RuntimeError&) {  // LLVM's fatal errors
+    leak();
+    throw;
   }
-  if (used.Wants("asm")) {
-    auto copy = llvm::CloneModule(*module);
-    artifact.texts["asm"] = Emit(copy.get(), machine, used.opt_level, llvm::CodeGenFileType::AssemblyFile);
-  }
-  artifact.code = Emit(module.get(), machine, used.opt_level, llvm::CodeGenFileType::ObjectFile);
-  return artifact;
 }
 
 }  // namespace treadle::targets

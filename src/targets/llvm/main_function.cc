@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "targets/call_table.h"
+#include "targets/llvm/leak_on_unwind.h"
 #include "targets/llvm/target_machine.h"
 #include "treadle/base/error.h"
 
@@ -124,22 +125,22 @@ class MainBuilder {
 std::string MakeMainObject(const std::vector<MainCall>& calls, const Target& target) {
   InitializeLLVM();
   const LLVMTargetInfo info = ResolveLLVMTarget(target);
-  const std::unique_ptr<llvm::TargetMachine> machine = MakeTargetMachine(info, 1);
-  llvm::LLVMContext context;
-  llvm::Module module("treadle_main", context);
-  module.setTargetTriple(info.triple);
-  module.setDataLayout(machine->createDataLayout());
-  module.setPICLevel(llvm::PICLevel::BigPIC);
-  MainBuilder(&module).Build(calls);
+  LeakOnUnwind<std::unique_ptr<llvm::TargetMachine>> machine(MakeTargetMachine(info, 1));
+  LeakOnUnwind<llvm::LLVMContext> context;
+  LeakOnUnwind<llvm::Module> module("treadle_main", *context);
+  module->setTargetTriple(info.triple);
+  module->setDataLayout((*machine)->createDataLayout());
+  module->setPICLevel(llvm::PICLevel::BigPIC);
+  MainBuilder(&*module).Build(calls);
   std::string problems;
   llvm::raw_string_ostream report(problems);
-  TREADLE_ICHECK(!llvm::verifyModule(module, &report)) << problems;
+  TREADLE_ICHECK(!llvm::verifyModule(*module, &report)) << problems;
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream stream(buffer);
-  llvm::legacy::PassManager passes;
-  TREADLE_ICHECK(!machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  LeakOnUnwind<llvm::legacy::PassManager> passes;
+  TREADLE_ICHECK(!(*machine)->addPassesToEmitFile(*passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
       << "target can't emit files";
-  passes.run(module);
+  passes->run(*module);
   return std::string(buffer.begin(), buffer.end());
 }
 

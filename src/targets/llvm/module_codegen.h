@@ -5,7 +5,6 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Target/TargetMachine.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,8 @@
 
 namespace treadle::targets {
 
-/// The functions as optimised LLVM IR; `symbols` receives the exported names.
-std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const std::vector<tir::PrimFunc>& lowered,
-                                              const Target& target, const CodegenOptions& options,
-                                              llvm::TargetMachine* machine, std::vector<std::string>* symbols);
+/// Adds the functions to an empty module as optimised LLVM IR; `symbols` receives the exported names.
+void BuildLLVMModule(llvm::Module* module, const std::vector<tir::PrimFunc>& lowered, const Target& target,
+                     const CodegenOptions& options, llvm::TargetMachine* machine, std::vector<std::string>* symbols);
 
 }  // namespace treadle::targets

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <new>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "targets/cpu/machine.h"
@@ -219,16 +220,23 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& inf
   return machine;
 }
 
+namespace {
+
+thread_local std::string thread_machine_options;
+thread_local std::unique_ptr<llvm::TargetMachine> thread_machine;
+
+}  // namespace
+
 llvm::TargetMachine* ThreadTargetMachine(const LLVMTargetInfo& info, int opt_level) {
-  thread_local std::string kept;
-  thread_local std::unique_ptr<llvm::TargetMachine> machine;
-  const std::string wanted =
+  std::string wanted =
       StrCat(info.triple, "\n", info.cpu, "\n", info.features, "\n", info.float_abi, "\n", info.abi, "\n", opt_level);
-  if (machine == nullptr || kept != wanted) {
-    machine = MakeTargetMachine(info, opt_level);
-    kept = wanted;
+  if (thread_machine == nullptr || thread_machine_options != wanted) {
+    thread_machine = MakeTargetMachine(info, opt_level);
+    thread_machine_options = std::move(wanted);
   }
-  return machine.get();
+  return thread_machine.get();
 }
+
+void LeakThreadTargetMachine() { static_cast<void>(thread_machine.release()); }
 
 }  // namespace treadle::targets

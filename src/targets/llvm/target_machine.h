@@ -18,6 +18,8 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& inf
 /// As MakeTargetMachine; what this thread asked for last is kept: making one, and its tables of the processor for the
 /// first function, takes as long as compiling a small kernel. Valid until the thread asks for another.
 llvm::TargetMachine* ThreadTargetMachine(const LLVMTargetInfo& info, int opt_level);
+/// To be called when memory ran out in a function that used the thread's machine: it is leaked, and the next is new.
+void LeakThreadTargetMachine();
 /// Whether the processor or the options have a feature, by LLVM's name for it.
 bool HasFeature(const LLVMTargetInfo& info, const std::string& name);
 
