@@ -143,6 +143,25 @@ TEST(ProtoReader, RefusesEveryTruncation) {
   }
 }
 
+TEST(ProtoReader, RefusesNumbersThatDoNotFit) {
+  const std::string good = ModelMessage(GraphMessage(ReluParts())).data();
+  EXPECT_EQ(ErrorOfBytes(good), "no error");
+  const std::string nines(9, '\x80'), unknown = "\x98\x06";  // field 99, a varint
+  EXPECT_EQ(ErrorOfBytes(good + unknown + nines + "\x01"), "no error");
+  for (const std::string& field : {std::string("\x08"), unknown}) {
+    EXPECT_THAT(ErrorOfBytes(good + field + nines + "\x02"), HasSubstr("a number that doesn't fit into 64 bits"));
+  }
+  // A tag of 2^32 + 0x98, and a length of 2^32 + 1.
+  EXPECT_THAT(ErrorOfBytes(good + "\x98\x86\x80\x80\x10\x01"), HasSubstr("doesn't fit into 32 bits"));
+  EXPECT_THAT(ErrorOfBytes(good + "\x9a\x06\x81\x80\x80\x80\x10x"), HasSubstr("doesn't fit into 32 bits"));
+  EXPECT_EQ(ErrorOfBytes(good + "\x9a\x06\x81\x80\x80\x80" + std::string(1, '\0') + "x"), "no error")
+      << "longer than needed";
+  // Packed.
+  Message weight;
+  weight.Int(1, 1).Int(2, 7).Bytes(7, nines + "\x7f").Bytes(8, "w");
+  EXPECT_THAT(ErrorOf(AddModel(weight)), HasSubstr("a number that doesn't fit into 64 bits"));
+}
+
 TEST(ProtoReader, SaysWhereTheDataEnd) {
   std::string bytes = ModelMessage(GraphMessage(ReluParts())).data();
   EXPECT_THAT(ErrorOfBytes(bytes.substr(0, bytes.size() - 3)), HasSubstr("truncated"));

@@ -60,12 +60,33 @@ void ReadContext::FailMemory() const {
               " bytes; where that is meant, raise the limit (--max-model-memory)"));
 }
 
+/// protozero drops the bits of a number that don't fit. `bits`: how many may be set.
+void MessageReader::CheckVarint(const char* begin, const char* end, int bits) const {
+  const auto length = static_cast<int>(end - begin), rest = bits - 7 * (length - 1);
+  if (rest >= 7) return;
+  if (rest < 0 || static_cast<unsigned char>(end[-1]) >> rest != 0) {
+    context_.Fail(StrCat("a number that doesn't fit into ", bits, " bits: the file is corrupt"));
+  }
+}
+
 bool MessageReader::Next() {
-  return Guard(context_, [&] { return reader_.next(); });
+  const char* begin = reader_.data().data();
+  if (!Guard(context_, [&] { return reader_.next(); })) return false;
+  CheckVarint(begin, reader_.data().data(), 32);
+  return true;
 }
 
 void MessageReader::Skip() {
-  Guard(context_, [&] { reader_.skip(); });
+  switch (reader_.wire_type()) {
+    case protozero::pbf_wire_type::varint:
+      Int64();
+      return;
+    case protozero::pbf_wire_type::length_delimited:
+      Bytes();
+      return;
+    default:
+      Guard(context_, [&] { reader_.skip(); });
+  }
 }
 
 void MessageReader::Expect(protozero::pbf_wire_type type, const char* expected) {
@@ -77,7 +98,10 @@ void MessageReader::Expect(protozero::pbf_wire_type type, const char* expected) 
 
 int64_t MessageReader::Int64() {
   Expect(protozero::pbf_wire_type::varint, "a varint");
-  return Guard(context_, [&] { return reader_.get_int64(); });
+  const char* begin = reader_.data().data();
+  const int64_t value = Guard(context_, [&] { return reader_.get_int64(); });
+  CheckVarint(begin, reader_.data().data(), 64);
+  return value;
 }
 
 float MessageReader::Float() {
@@ -87,7 +111,9 @@ float MessageReader::Float() {
 
 std::string_view MessageReader::Bytes() {
   Expect(protozero::pbf_wire_type::length_delimited, "a length-delimited value");
+  const char* begin = reader_.data().data();
   protozero::data_view view = Guard(context_, [&] { return reader_.get_view(); });
+  CheckVarint(begin, view.data(), 32);
   return {view.data(), view.size()};
 }
 
@@ -116,7 +142,11 @@ void MessageReader::AppendVarints(std::vector<T>& out) {
   const char* position = bytes.data();
   const char* end = position + bytes.size();
   Guard(context_, [&] {
-    while (position != end) out.push_back(static_cast<T>(protozero::decode_varint(&position, end)));
+    while (position != end) {
+      const char* begin = position;
+      out.push_back(static_cast<T>(protozero::decode_varint(&position, end)));
+      CheckVarint(begin, position, 64);
+    }
   });
 }
 

@@ -110,6 +110,7 @@ class MessageReader {
     context_.path.pop_back();  // not on an exception: the path says where it happened
   }
   void Expect(protozero::pbf_wire_type type, const char* expected);
+  void CheckVarint(const char* begin, const char* end, int bits) const;
   template <typename T>
   void AppendVarints(std::vector<T>& out);
   template <typename T>
