@@ -83,7 +83,7 @@ class IntegerRewriter : public MixedModeMutator {
     } else if (name == "nn.bias_add" || name == "add") {
       result = Bias(call, pre, name);
     }
-    return result.defined() ? result : post;
+    return result.defined() ? WithPlaceOf(result, call) : post;
   }
 
   Expr Rewrite_(const TupleGetItemNode* op, const Expr& post) override {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/pass_util.h"
 
+#include <unordered_set>
+
 #include "treadle/ir/structural.h"
 #include "treadle/runtime/scalar.h"
 
@@ -150,6 +152,27 @@ bool EffectFinder::OthersMayHaveEffect(const Array<Expr>& fields, size_t index) 
 }
 
 bool MayHaveEffect(const Expr& expr) { return EffectFinder().MayHaveEffect(expr); }
+
+Expr WithPlaceOf(const Expr& replaced, const CallNode* original) {
+  if (!original->span.defined()) return replaced;
+  std::unordered_set<const Object*> seen;
+  for (const Expr& arg : original->args) seen.insert(arg.get());
+  std::vector<Expr> left{replaced};
+  while (!left.empty()) {
+    const Expr e = left.back();
+    left.pop_back();
+    if (!seen.insert(e.get()).second) continue;
+    if (const auto* tuple = e.as<TupleNode>()) {
+      left.insert(left.end(), tuple->fields.begin(), tuple->fields.end());
+    } else if (const auto* item = e.as<TupleGetItemNode>()) {
+      left.push_back(item->tuple);
+    } else if (const auto* call = e.as<CallNode>(); call != nullptr && !call->span.defined()) {
+      const_cast<CallNode*>(call)->span = original->span;
+      left.insert(left.end(), call->args.begin(), call->args.end());
+    }
+  }
+  return replaced;
+}
 
 Expr RebuildLets(const std::vector<LetWithValue>& lets, Expr body) {
   for (size_t i = lets.size(); i-- > 0;) {

@@ -56,6 +56,9 @@ class EffectFinder {
 using LetWithValue = std::pair<const LetNode*, Expr>;
 /// The chain of lets (outermost first) around `body`; those that don't change are the same objects.
 Expr RebuildLets(const std::vector<LetWithValue>& lets, Expr body);
+/// `replaced`, in which calls without a place get that of `original`, down to the arguments of that: errors of a run
+/// and profiles name the model's node.
+Expr WithPlaceOf(const Expr& replaced, const CallNode* original);
 /// What a rule for calls of an operator (an attribute as kLegalize) makes of `post`, which was `pre`; `post` where
 /// there is no rule or it does nothing.
 template <typename Rule>
@@ -66,7 +69,7 @@ Expr ReplaceByRule(const Rule* rule, const CallNode* pre, const Expr& post) {
   types.push_back(pre->checked_type());
   const auto* call = static_cast<const CallNode*>(post.get());
   Expr replaced = (*rule)(call->attrs, call->args, types);
-  return replaced.defined() ? replaced : post;
+  return replaced.defined() ? WithPlaceOf(replaced, call) : post;
 }
 
 /// `func` with another body; the same object when the body is the same.

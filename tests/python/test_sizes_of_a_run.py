@@ -158,6 +158,31 @@ def test_scales_and_zero_points_are_as_many(op, scale, zero, right, wrong):
             run(sizes)
 
 
+@pytest.mark.parametrize("op, x, w, counts", [("QLinearMatMul", (3, 5), (5, 4), [1, 4, 1]),
+                                              ("QLinearConv", (1, 5, 2, 2), (4, 5, 1, 1), [1, 4, 1])])
+@pytest.mark.parametrize("known", ["all sizes of a run", "weights' sizes of a run"])
+def test_scales_of_quantised_products_are_as_many_as_their_zero_points(op, x, w, counts, known):
+    parameters = "".join(f", float[{n}] {i}s, uint8[{m}] {i}z" for i, n, m in
+                         (("x", "a", "b"), ("w", "c", "d"), ("y", "e", "f")))
+    if known.startswith("weights'"):
+        for size in "abef":
+            parameters = parameters.replace(f"[{size}]", "[1]")
+    kinds = f"uint8{list(x)} x, uint8{list(w)} w{parameters}"
+    compiled = tvm.compile(parsed(f"({kinds}) => (uint8[] y) {{ y = {op}(x, xs, xz, w, ws, wz, ys, yz) }}".replace("uint8[] y", "y")))
+
+    def run(sizes):
+        feeds = {"x": np.full(x, 5, np.uint8), "w": np.full(w, 4, np.uint8)}
+        for name, (n, m) in zip("xwy", sizes):
+            feeds[f"{name}s"], feeds[f"{name}z"] = np.full(n, 2, np.float32), np.full(m, 3, np.uint8)
+        return compiled.run(None, feeds)[0]
+
+    for count in ([1, 1, 1], counts):
+        assert (run([(n, n) for n in count]) == 3 + 5 * 2 * 1 * 2).all()
+    for wrong in ([(1, 1), (4, 1), (1, 1)], [(1, 1), (1, 4), (1, 1)], [(1, 1), (3, 3), (1, 1)]):
+        with pytest.raises(tvm.Error, match=f"{op}#0"):
+            run(wrong)
+
+
 def scan(state, row, declared=None, step="Add"):
     """Sums of rows over a state of these sizes, which are declared in the body where `declared` says so."""
     info = helper.make_tensor_value_info
@@ -319,5 +344,5 @@ def test_packed_products_of_bytes_check_an_inner_size_that_only_a_run_knows(prod
         if kept == 3:
             np.testing.assert_allclose(compiled.run(None, feeds)[0], reference.run(None, feeds)[0], atol=1e-4)
             continue
-        with pytest.raises(tvm.Error, match="dimensions of operands have to be equal|keeps the number of elements"):
+        with pytest.raises(tvm.Error, match=r"'\w*MatMul\w*#\d+'.*(dimensions of operands have to be equal|keeps the number of elements)"):
             compiled.run(None, feeds)

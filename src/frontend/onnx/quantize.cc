@@ -93,6 +93,20 @@ std::pair<Expr, Expr> Parameters(NodeImport& n, size_t scale) {
   return {given, n.Call("dyn.reshape", {zero, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
 }
 
+/// The scale at input `i`; where only the run knows its size, that has to be the size of the zero point at `i` + 1.
+Expr ScaleBesideZeroPoint(NodeImport& n, size_t i) {
+  const Expr& scale = n.In(i);
+  if (!n.Has(i + 1) || RankOf(scale) != 1 || n.Rank(i + 1) != 1) return scale;
+  const PrimExpr &a = TypeOf(scale)->shape[0], &b = TypeOf(n.In(i + 1))->shape[0];
+  if (!IsAnyDim(a) && !IsAnyDim(b) && StructuralEqual(a, b)) return scale;
+  const Term shape =
+      EqualTo(ShapeOf(Term(n, scale)), ShapeOf(In(n, i + 1)), "size of the scale beside the zero point's");
+  const PrimExpr& stated = AsConstInt(a) != nullptr ? a : b;
+  const Array<PrimExpr> hints{AsConstInt(stated) != nullptr && *AsConstInt(stated) > 0 ? stated
+                                                                                       : PrimExpr(int64_t{-1})};
+  return n.Call("dyn.reshape", {scale, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
+}
+
 /// Rounds half to even, adds the zero point and saturates to the integer type.
 Expr Saturate(NodeImport& n, const Expr& scaled, const Expr& zero_point, DataType dtype) {
   if (!dtype.is_integral() || dtype.bits() > 16) n.Unsupported(StrCat("quantisation to ", dtype, " isn't implemented"));
@@ -286,20 +300,21 @@ Expr ImportQLinearMatMul(NodeImport& n) {
   // Version 21 has scales of 16 bits too: the plain form below widens them.
   const bool wide = n.DType(1) == real && n.DType(4) == real && n.DType(6) == real;
   if (wide && IsOneNumber(n, 1) && n.Rank(4) <= 1 && IsOneNumber(n, 6) && IsOneNumber(n, 7)) {
-    return Requantised(n, product, n.Call("multiply", {Parameter(n, n.In(1)), Parameter(n, n.In(4))}), 6, -1);
+    const Expr weights = Parameter(n, ScaleBesideZeroPoint(n, 4));
+    return Requantised(n, product, n.Call("multiply", {Parameter(n, n.In(1)), weights}), 6, -1);
   }
   const Array<PrimExpr> shape = TypeOf(product)->shape;
   const int rank = RankOf(product);
   // One number, a vector with one for each row (of b: column), or of the operand's rank.
-  auto spread = [&](size_t i, int axis) {
+  auto spread = [&](size_t i, const Expr& value, int axis) {
     if (n.Rank(i) > rank) n.Invalid(StrCat("input ", i, " has a higher rank than the result"));
-    return n.Rank(i) > 1 ? n.In(i) : Spread(n, n.In(i), shape, axis, 0);
+    return n.Rank(i) > 1 ? value : Spread(n, value, shape, axis, 0);
   };
-  auto scale = [&](size_t i, int axis) { return n.Cast(spread(i, axis), real); };
+  auto scale = [&](size_t i, int axis) { return n.Cast(spread(i, ScaleBesideZeroPoint(n, i), axis), real); };
   CheckSummed(n, 1, false);
   CheckSummed(n, 4, true);
   Expr factor = n.Call("divide", {n.Call("multiply", {scale(1, rank - 2), scale(4, rank - 1)}), scale(6, rank - 2)});
-  Expr zero_point = spread(7, rank - 2);
+  Expr zero_point = spread(7, n.In(7), rank - 2);
   return Saturate(n, n.Call("multiply", {n.Cast(product, real), factor}), zero_point, n.DType(7));
 }
 
@@ -342,11 +357,12 @@ Expr ImportQLinearConv(NodeImport& n) {
   Expr y = IntegerConv(n, 0, 2, 3, 5);
   if (n.Has(8)) y = n.Call("nn.bias_add", {y, n.In(8)}, {{"axis", int64_t{1}}});
   if (IsOneNumber(n, 1) && n.Rank(4) <= 1 && IsOneNumber(n, 6) && IsOneNumber(n, 7)) {
-    return Requantised(n, y, n.Call("multiply", {Parameter(n, n.In(1)), Parameter(n, n.In(4))}), 6, 1);
+    const Expr weights = Parameter(n, ScaleBesideZeroPoint(n, 4));
+    return Requantised(n, y, n.Call("multiply", {Parameter(n, n.In(1)), weights}), 6, 1);
   }
   DataType real = DataType::Float(32);
   const Array<PrimExpr> shape = TypeOf(y)->shape;
-  auto scale = [&](size_t i) { return n.Cast(Spread(n, n.In(i), shape, 1, 0), real); };
+  auto scale = [&](size_t i) { return n.Cast(Spread(n, ScaleBesideZeroPoint(n, i), shape, 1, 0), real); };
   Expr factor = n.Call("divide", {n.Call("multiply", {scale(1), scale(4)}), scale(6)});
   Expr zero_point = Spread(n, n.In(7), shape, 1, 0);
   return Saturate(n, n.Call("multiply", {n.Cast(y, real), factor}), zero_point, n.DType(7));
