@@ -37,7 +37,10 @@ Type GridSampleInfer(const InferContext& context) {
   }
   CheckDim(context, grid, 0, "grid", data->shape[0], "data");
   Array<PrimExpr> out = {data->shape[0], data->shape[1]};
-  for (size_t i = 0; i < rank; ++i) out.push_back(grid->shape[2 + i]);
+  for (size_t i = 0; i < rank; ++i) {
+    RequireNonEmpty(context, data, 2 + i);
+    out.push_back(grid->shape[2 + i]);
+  }
   return TensorType(out, data->dtype);
 }
 
@@ -118,7 +121,6 @@ Array<Tensor> GridSampleCompute(const Attrs& attrs, const Array<Tensor>& inputs,
         std::vector<GridAxis> axes;
         std::vector<std::vector<GridTap>> taps;
         for (size_t d = 0; d < rank; ++d) {
-          if (IsEmptyDim(data->shape[2 + d])) return tir::make_zero(out->dtype);
           // Coordinates are listed from the last dimension on.
           Array<PrimExpr> from = {i[0], Index(static_cast<int64_t>(rank - 1 - d))};
           for (size_t s = 0; s < rank; ++s) from.push_back(i[2 + s]);

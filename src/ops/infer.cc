@@ -163,8 +163,7 @@ PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t 
 }
 
 void RequireWindow(const InferContext& context, const PrimExpr& size, int64_t padding, int64_t span) {
-  // A window of one element meets nothing that isn't there.
-  if (span != 1 && AsConstInt(size) == nullptr) RequireAtLeast(context, DimAdd(size, Dim(padding)), Dim(span));
+  if (AsConstInt(size) == nullptr) RequireAtLeast(context, DimAdd(size, Dim(padding)), Dim(span));
 }
 
 void RequireAtLeast(const InferContext& context, const PrimExpr& size, const PrimExpr& least) {
@@ -172,6 +171,14 @@ void RequireAtLeast(const InferContext& context, const PrimExpr& size, const Pri
   if (AsConstInt(size) == nullptr || AsConstInt(least) == nullptr) {
     context.Equal(tir::min(DimSub(size, least), Dim(0)), Dim(0));
   }
+}
+
+void RequireNonEmpty(const InferContext& context, const TensorTypeNode* type, size_t i) {
+  const PrimExpr& dim = type->shape[i];
+  if (AsConstInt(dim) != nullptr && DimValue(dim) == 0) {
+    throw ShapeError(StrCat("dimension ", i, " of ", TypeText(type), " is empty: there is no element to repeat"));
+  }
+  RequireAtLeast(context, dim, Dim(1));
 }
 
 std::optional<PrimExpr> BroadcastSize(const PrimExpr& dim, const PrimExpr& to) {

@@ -96,6 +96,9 @@ PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t 
 void RequireWindow(const InferContext& context, const PrimExpr& size, int64_t padding, int64_t span);
 /// States that a size is at least another, where only a run knows.
 void RequireAtLeast(const InferContext& context, const PrimExpr& size, const PrimExpr& least);
+/// States that dimension `i` isn't empty, for operators that read its nearest element; ShapeError where it is known to
+/// be.
+void RequireNonEmpty(const InferContext& context, const TensorTypeNode* type, size_t i);
 /// States that a dimension is 1 or that of the shape it is broadcast to, where only a run knows.
 void RequireBroadcast(const InferContext& context, const PrimExpr& dim, const PrimExpr& to);
 /// States that a size that only a run knows is a multiple of `of`.

@@ -73,7 +73,12 @@ Type PadInfer(const InferContext& context) {
     limit = 1;
   } else if (attrs->pad_mode == "wrap") {
     limit = 0;
-  } else if (attrs->pad_mode != "constant" && attrs->pad_mode != "edge") {
+  } else if (attrs->pad_mode == "edge") {
+    const auto pairs = PadPairs(attrs->pad_width, data->shape.size());
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      if (pairs[i].first > 0 || pairs[i].second > 0) RequireNonEmpty(context, data, i);
+    }
+  } else if (attrs->pad_mode != "constant") {
     throw ShapeError(StrCat("pad_mode must be constant, edge, reflect or wrap, not \"", attrs->pad_mode, "\""));
   }
   return TensorType(PaddedShape(context, data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);

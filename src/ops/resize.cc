@@ -61,7 +61,16 @@ Type ResizeInfer(const InferContext& context) {
   Layout layout(attrs->layout);
   std::string names = "NC" + SpatialNames(kRank);
   Array<PrimExpr> sizes = LogicalShape(layout, data->shape, names, "data");
-  for (size_t i = 0; i < kRank; ++i) sizes.Set(2 + i, attrs->size[i]);
+  for (size_t i = 0; i < kRank; ++i) {
+    const bool empty = AsConstInt(sizes[2 + i]) != nullptr && DimValue(sizes[2 + i]) == 0;
+    if (DimValue(attrs->size[i]) > 0) {
+      if (empty) {
+        throw ShapeError(StrCat("an image of ", TypeText(data), " can't be resampled to ", ShapeText(attrs->size)));
+      }
+      RequireAtLeast(context, sizes[2 + i], Dim(1));
+    }
+    sizes.Set(2 + i, attrs->size[i]);
+  }
   return TensorType(PhysicalShape(layout, sizes, names), ConvOutDType(data->dtype, attrs->out_dtype));
 }
 

@@ -235,7 +235,7 @@ Array<Tensor> RoiAlignCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   constexpr int64_t kMostBins = 64;  // so that tables stay in the L1 cache
   const bool by_tables = a->mode == "avg" && a->sample_ratio <= AlignedByTables::kTabled &&
                          std::max(a->pooled_size[0], a->pooled_size[1]) <= kMostBins;
-  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) -> tir::Stmt {
+  auto regions = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) -> tir::Stmt {
     return LoopNest(
         {out->shape[0]}, "roi",
         [&](const Array<PrimExpr>& at) -> tir::Stmt {
@@ -258,6 +258,15 @@ Array<Tensor> RoiAlignCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
           });
         },
         true);
+  };
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) -> tir::Stmt {
+    const tir::Stmt averages = regions(in, outs);
+    const PrimExpr pixels = DimMul(x->shape[2], x->shape[3]);
+    if (AsConstInt(pixels) != nullptr && DimValue(pixels) > 0) return averages;
+    const tir::Stmt zeros = LoopNest(out->shape, "i", [&](const Array<PrimExpr>& i) -> tir::Stmt {
+      return Store(outs[0], tir::make_zero(out->dtype), i);
+    });
+    return tir::IfThenElse(pixels > 0, averages, zeros);
   };
   return {te::Extern({out->shape}, {out->dtype}, inputs, body, "roi_align", "roi_align")[0]};
 }

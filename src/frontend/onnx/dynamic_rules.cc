@@ -72,6 +72,31 @@ Term EqualTo(const Term& values, const Term& expected, const char* what) {
   return {values.node(), CheckedValues(values.node(), values, "equal", expected, what)};
 }
 
+Term SizeOfSampled(const Term& x, int axis, const Term& size) {
+  const int64_t* known = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
+  if (known != nullptr && *known > 0) return size;
+  Term most = (DimOf(x, axis) > 0.0).As(kInt64) * static_cast<double>(INT32_MAX);
+  if (size.rank() == 1) most = most.Reshape({1});
+  return {x.node(), CheckedValues(x.node(), size, "at_most", most, "size of what an empty dimension is resampled to")};
+}
+
+Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std::string& mode) {
+  NodeImport& n = x.node();
+  Expr checked = widths;
+  const bool has_elements = std::all_of(x.shape().begin(), x.shape().end(), [](const PrimExpr& dim) {
+    const int64_t* size = AsConstInt(dim);
+    return size != nullptr && *size > 0;
+  });
+  if (mode != "constant" && !has_elements) {
+    // What is repeated has to be there. The check's result is the sizes, which the widths are made to depend on.
+    const Term sizes = onnx::ShapeOf(x).Expand(1);
+    const Term added = Max(widths.Slice(1, 0, 1), widths.Slice(1, 1, 2));
+    const Term least = Min(Max(added, 0), 1);
+    checked = widths + (Term(n, CheckedValues(n, sizes, "at_least", least, "size of a padded dimension")) - sizes);
+  }
+  return n.Call("dyn.nn.pad", {x, checked, value}, {{"pad_mode", mode}});
+}
+
 /// Sizes that are those of the operand are copied, one that isn't known is what is left; with more of them the shape is
 /// computed when the model runs.
 Expr ImportDynamicReshape(NodeImport& n) {
@@ -196,9 +221,15 @@ Expr ImportDynamicExpand(NodeImport& n) {
   if (out_rank == 0) return x;
   Expr sizes = with_ones(ShapeOf(n, x), rank);
   shape = with_ones(shape, length);
-  // A size of 1 is that of the operand, which leaves nothing for the type rule of known sizes to look at.
-  const bool checked = AllKnown(elements) && std::none_of(elements->begin(), elements->end(),
-                                                          [](const PrimExpr& e) { return tir::is_const_int(e, 1); });
+  // A size of 1 is that of the operand, which leaves nothing for the type rule of known sizes to look at; so may be a
+  // size made of dimensions, unless it is the operand's own.
+  bool checked = AllKnown(elements);
+  for (int64_t i = 1; checked && i <= length; ++i) {
+    const PrimExpr& element = (*elements)[static_cast<size_t>(length - i)];
+    const PrimExpr size = i <= rank ? own[static_cast<size_t>(rank - i)] : PrimExpr(int64_t{1});
+    checked = AsConstInt(element) != nullptr ? !tir::is_const_int(element, 1)
+                                             : tir::is_const_int(size, 1) || StructuralEqual(element, size);
+  }
   if (!checked) shape = CheckedValues(n, shape, "broadcast", sizes, "size");
   Array<PrimExpr> hints;
   for (int64_t i = 0; i < out_rank; ++i) {
@@ -249,7 +280,7 @@ Expr ImportDynamicPad(NodeImport& n) {
   }
   Expr width = n.Reshape(rows.size() == 1 ? rows[0] : n.Concat(rows, 0), {rank, 2});
   Expr value = n.Has(2) ? ScalarOf(n, n.In(2)) : n.Scalar(n.DType(0), 0);
-  return n.Call("dyn.nn.pad", {x, width, value}, {{"pad_mode", mode}});
+  return PadByWidths({n, x}, {n, width}, value, mode);
 }
 
 std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
@@ -520,7 +551,7 @@ Expr ImportDynamicResize(NodeImport& n) {
     }
     if (d < 2) continue;
     Expr size = n.Reshape(DimOf(n, x, d), {1});
-    if (given && r.scales.empty()) size = n.Slice(r.sizes, 0, i, i + 1);
+    if (given && r.scales.empty()) size = SizeOfSampled({n, x}, d, {n, n.Slice(r.sizes, 0, i, i + 1)});
     if (!r.scales.empty()) {
       scales.push_back(given ? r.scales[static_cast<size_t>(i)] : 1);
       auto fraction = Fraction(scales.back());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "frontend/onnx/compose.h"
@@ -20,6 +21,11 @@ bool SliceIsDynamic(NodeImport& n);
 relay::Expr ImportDynamicSlice(NodeImport& n);
 relay::Expr ImportDynamicExpand(NodeImport& n);
 relay::Expr ImportDynamicPad(NodeImport& n);
+/// The size (int64, a scalar or one element) that a dimension is resampled to: 0 where that is empty when the model
+/// runs.
+Term SizeOfSampled(const Term& x, int axis, const Term& size);
+/// `widths`: (rank, 2), int64. Modes that repeat elements reject dimensions that have none when the model runs.
+relay::Expr PadByWidths(const Term& x, const Term& widths, const relay::Expr& value, const std::string& mode);
 std::vector<relay::Expr> ImportDynamicSplit(NodeImport& n, int axis);
 relay::Expr ImportDynamicRange(NodeImport& n);
 relay::Expr ImportDynamicEyeLike(NodeImport& n);

@@ -95,8 +95,8 @@ void SetFromSizes(NodeImport& n, Resampling& r, const Ints& axes, const Ints& si
   for (size_t i = 0; i < axes.size(); ++i) {
     auto d = static_cast<size_t>(axes[i]);
     if (sizes[i] < 0) n.Invalid(StrCat("a size is ", sizes[i]));
-    if (r.shape[d] == 0) n.Invalid("the operand is empty");
-    ratios.push_back(static_cast<double>(sizes[i]) / static_cast<double>(r.shape[d]));
+    if (r.shape[d] == 0 && sizes[i] != 0) n.Invalid(StrCat("dimension ", d, " is empty, and has to become ", sizes[i]));
+    ratios.push_back(r.shape[d] == 0 ? 1 : static_cast<double>(sizes[i]) / static_cast<double>(r.shape[d]));
   }
   if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller") {
     n.Invalid(StrCat("'keep_aspect_ratio_policy' is ", QuoteName(policy)));
@@ -243,9 +243,10 @@ Expr ImportRoiAlign(NodeImport& n) {
 Expr ImportMaxRoiPool(NodeImport& n) {
   Term x = In(n, 0), rois = In(n, 1);
   if (rois.rank() != 2) n.Invalid(StrCat("the regions have rank ", rois.rank(), ", expected 2"));
+  if (AsConstInt(rois.shape()[1]) == nullptr) rois = rois.Reshape({0, 5});
   Term batch = rois.Slice(1, 0, 1).As(DataType::Int(64));
   Term checked(n, CheckedValues(n, batch, "at_most", DimOf(x, 0) - 1.0, "batch index"));
-  rois = Concat({checked.As(rois.dtype()), SliceAxis(rois, 1, IntNum(n, 1), DimOf(rois, 1))}, 1);
+  rois = Concat({checked.As(rois.dtype()), rois.Slice(1, 1, 5)}, 1);
   return n.Call("vision.roi_pool", {x, rois},
                 {{"pooled_size", n.Ints("pooled_shape")}, {"spatial_scale", n.Float("spatial_scale", 1.0)}});
 }

@@ -141,7 +141,7 @@ Expr ImportRunTimePadAxes(NodeImport& n) {
   };
   Term widths = Concat({side(0), side(count)}, 1);
   Expr value = n.Has(2) ? ScalarIn(n, 2, n.DType(0)).expr() : n.Scalar(n.DType(0), 0);
-  return n.Call("dyn.nn.pad", {x, widths, value}, {{"pad_mode", n.Str("mode", "constant")}});
+  return PadByWidths(x, widths, value, n.Str("mode", "constant"));
 }
 
 Expr ImportRunTimeCenterCropPad(NodeImport& n) {
@@ -245,8 +245,9 @@ Expr ImportResizeByAxis(NodeImport& n) {
                    : std::vector<double>();
   for (int64_t i = 0; i < count; ++i) {
     if (!crop && !known.empty() && known[static_cast<size_t>(i)] == 1) continue;
+    const Term size = SizeOfSampled(x, static_cast<int>(axes[static_cast<size_t>(i)]), plan.sizes.Element(i));
     Term part = crop ? Stack({roi.Element(i), roi.Element(count + i)}) : roi;
-    x = Term(n, n.Call("dyn.resize_axis", {x, plan.sizes.Element(i), plan.scales.Element(i), part},
+    x = Term(n, n.Call("dyn.resize_axis", {x, size, plan.scales.Element(i), part},
                        {{"axis", axes[static_cast<size_t>(i)]},
                         {"method", mode},
                         {"transform", transform},

@@ -347,7 +347,7 @@ Expr ImportPad(NodeImport& n) {
     Ints widths;
     for (size_t i = 0; i < pads.before.size(); ++i) widths.insert(widths.end(), {pads.before[i], pads.after[i]});
     Expr width = n.Reshape(n.IntVector(widths), {n.Rank(0), 2});
-    return n.Call("dyn.nn.pad", {x, width, value}, {{"pad_mode", mode}});
+    return PadByWidths({n, x}, {n, width}, value, mode);
   }
   for (size_t i = 0; i < pads.before.size(); ++i) {  // negative pads cut
     if (pads.before[i] >= 0 && pads.after[i] >= 0) continue;

@@ -15,6 +15,7 @@ from .newer import newer_cases
 from .older import older_cases
 from .quantised import quantised_cases
 from .runner import in_child, run_all, run_case
+from .runs import run_cases
 from .sizes import empty_cases, size_cases
 from .tensors import tensor_cases
 from .text import text_cases
@@ -28,7 +29,7 @@ def all_cases():
     """Every case, names unique."""
     cases = [case for family in (wire_cases, graph_cases, declared_cases, tensor_cases, external_cases, attribute_cases,
                                  index_cases, size_cases, empty_cases, quantised_cases, contrib_cases,
-                                 value_cases, learning_cases, text_cases, newer_cases, older_cases) for case in family()]
+                                 value_cases, learning_cases, text_cases, newer_cases, older_cases, run_cases) for case in family()]
     names = [case.name for case in cases]
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
     return cases

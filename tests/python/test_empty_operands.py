@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands without elements: what ONNX Runtime computes is computed, what it refuses is refused before anything is read,
+with sizes known when compiling and with sizes of a run."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+KINDS = {np.dtype("float32"): TensorProto.FLOAT, np.dtype("int64"): TensorProto.INT64, np.dtype("uint8"): TensorProto.UINT8}
+FORMS = [(dynamic, target, level) for dynamic in (False, True) for target, level in
+         (("stackvm", 0), ("llvm -mcpu=native", 3))]
+
+
+def model(nodes, inputs, constants, dynamic, opset=20):
+    values = [helper.make_tensor_value_info(name, KINDS[array.dtype],
+                                            [f"{name}{i}" for i in range(array.ndim)] if dynamic else array.shape)
+              for name, array in inputs.items()]
+    graph = helper.make_graph(nodes, "g", values, [onnx.ValueInfoProto(name="y")],
+                              [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def run(made, inputs, target, level):
+    compiled = treadle.compile(made, target=target, opt_level=level, threads=1)
+    return np.asarray(compiled.run(None, inputs)[0])
+
+
+def floats(*shape):
+    return np.ones(shape, "float32")
+
+
+def padded(mode, shape, **other):
+    return [helper.make_node("Pad", ["x", "p"], ["y"], mode=mode)], {"x": floats(*shape), **other}
+
+
+def resized(mode, shape, **attributes):
+    return [helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode=mode, **attributes)], {"x": floats(*shape)}
+
+
+PADS = np.array([0, 0, 1, 1, 0, 0, 1, 1])
+SIZES = np.array([1, 2, 3, 3])
+GRID = np.zeros((1, 2, 2, 2), "float32")
+BOX = np.array([[0, 0, 2, 2]], "float32")
+REFUSED = {
+    "edge": (*padded("edge", (1, 2, 0, 4)), {"p": PADS}),
+    "edge of run-time pads": (*padded("edge", (1, 2, 0, 4), p=PADS), {}),
+    "reflect": (*padded("reflect", (1, 2, 4, 0)), {"p": PADS}),
+    "reflect of run-time pads": (*padded("reflect", (1, 2, 4, 0), p=PADS), {}),
+    "edge that cuts the other side": (*padded("edge", (1, 2, 0, 4)), {"p": np.array([0, 0, 2, 0, 0, 0, -1, 0])}),
+    "nearest": (*resized("nearest", (1, 2, 0, 4)), {"s": SIZES}),
+    "linear": (*resized("linear", (1, 2, 4, 0)), {"s": SIZES}),
+    "cubic": (*resized("cubic", (1, 2, 0, 0)), {"s": SIZES}),
+    "antialiased": (*resized("linear", (1, 2, 0, 4), antialias=1), {"s": SIZES}),
+    "rank 3": (*resized("linear", (2, 0, 4)), {"s": SIZES[1:]}),
+    "sample": ([helper.make_node("GridSample", ["x", "g"], ["y"])], {"x": floats(1, 2, 0, 3), "g": GRID}, {}),
+    "sample of a border": ([helper.make_node("GridSample", ["x", "g"], ["y"], padding_mode="border")],
+                           {"x": floats(1, 2, 3, 0), "g": GRID}, {}),
+    "convolution": ([helper.make_node("Conv", ["x", "w"], ["y"])], {"x": floats(1, 2, 0, 3)}, {"w": floats(2, 2, 1, 1)}),
+}
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("name", REFUSED)
+def test_elements_that_are_not_there_are_not_read(name, dynamic, target, level):
+    nodes, inputs, constants = REFUSED[name]
+    with pytest.raises(treadle.Error, match=nodes[0].op_type) as caught:
+        run(model(nodes, inputs, constants, dynamic), inputs, target, level)
+    assert "outside of" not in str(caught.value)
+
+
+RESULTS = {
+    "resized batch": (*resized("linear", (0, 2, 4, 4)), {"s": np.array([0, 2, 3, 3])}, (0, 2, 3, 3)),
+    "resized channels": (*resized("nearest", (1, 0, 4, 4)), {"s": np.array([1, 0, 3, 3])}, (1, 0, 3, 3)),
+    "padded batch": (*padded("reflect", (0, 2, 4, 4)), {"p": PADS}, (0, 2, 6, 6)),
+    "blocks": ([helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)], {"x": floats(0, 1, 4, 4)}, {}, (0, 4, 2, 2)),
+    "product": ([helper.make_node("Mul", ["x", "w"], ["y"])], {"x": floats(0, 3), "w": floats(1, 3)}, {}, (0, 3)),
+    "regions": ([helper.make_node("RoiAlign", ["x", "r", "b"], ["y"])],
+                {"x": floats(1, 2, 0, 3), "r": BOX, "b": np.zeros(1, "int64")}, {}, (1, 2, 1, 1)),
+    "quantised": ([helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+                   helper.make_node("DequantizeLinear", ["w", "s", "z"], ["e"]),
+                   helper.make_node("Conv", ["d", "e"], ["c"], pads=[1, 1, 1, 1]),
+                   helper.make_node("QuantizeLinear", ["c", "s", "z"], ["y"])],
+                  {"x": np.zeros((0, 4, 4, 4), "uint8")},
+                  {"w": np.ones((8, 4, 3, 3), "uint8"), "s": np.float32(0.1), "z": np.uint8(3)}, (0, 8, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_empty_or_zero(name, dynamic, target, level):
+    nodes, inputs, constants, shape = RESULTS[name]
+    result = run(model(nodes, inputs, constants, dynamic), inputs, target, level)
+    assert result.shape == shape and not result.any()
+
+
+@pytest.mark.parametrize("shape, other, expected", [((2, 3), (4, 3), None), ((2, 3), (2, 0), None), ((2, 1), (3, 4), None),
+                                                    ((0, 3), (2, 3), None), ((2, 1), (1, 4), (2, 4)),
+                                                    ((1, 3), (0, 3), (0, 3)), ((2, 3), (1, 1), (2, 3))])
+def test_operands_are_expanded_to_sizes_that_fit(shape, other, expected):
+    inputs = {"x": floats(*shape), "w": floats(*other)}
+    nodes = [helper.make_node("Shape", ["w"], ["s"]), helper.make_node("Expand", ["x", "s"], ["y"])]
+    for dynamic, target, level in FORMS:
+        made = model(nodes, inputs, {}, dynamic)
+        if expected is not None:
+            assert run(made, inputs, target, level).shape == expected
+            continue
+        with pytest.raises(treadle.Error, match="Expand"):
+            run(made, inputs, target, level)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+def test_regions_are_pooled(dynamic, target, level):
+    inputs = {"x": np.arange(18, dtype="float32").reshape(1, 2, 3, 3), "r": np.array([[0, 0, 0, 1, 2]], "float32")}
+    made = model([helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[1, 1])], inputs, {}, dynamic)
+    np.testing.assert_array_equal(run(made, inputs, target, level).ravel(), [7, 16])
