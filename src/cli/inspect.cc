@@ -13,6 +13,8 @@
 #include "treadle/base/error.h"
 #include "treadle/base/html.h"
 #include "treadle/base/json.h"
+#include "treadle/runtime/byte_stream.h"
+#include "treadle/runtime/params.h"
 #include "treadle/runtime/vm/program.h"
 
 namespace treadle::cli {
@@ -78,6 +80,14 @@ const runtime::LibraryModuleNode* LibraryOf(const runtime::Module& module) {
   return nullptr;
 }
 
+Json Described(const std::string& name, const std::string& model_name, const runtime::NDArray& value) {
+  return {{"name", name},
+          {"model_name", model_name},
+          {"dtype", value.dtype().str()},
+          {"shape", value.shape()},
+          {"bytes", value.nbytes()}};
+}
+
 /// Adds what a program of the virtual machine is made of: its functions, how often they name each kernel, its
 /// constants.
 void DescribeProgram(const runtime::Module& module, Json* report) {
@@ -86,11 +96,7 @@ void DescribeProgram(const runtime::Module& module, Json* report) {
   const std::shared_ptr<void> unowned(nullptr, [keep = module](void*) {});
   Json& constants = (*report)["constants"];
   for (const auto& [name, value] : library->blob()->Params(unowned)) {
-    constants.push_back({{"name", name},
-                         {"model_name", ""},
-                         {"dtype", value.dtype().str()},
-                         {"shape", value.shape()},
-                         {"bytes", value.nbytes()}});
+    constants.push_back(Described(name, "", value));
   }
   const auto program =
       runtime::vm::Program::Load(library->blob()->Require("vm"), static_cast<uint32_t>(constants.size()));
@@ -107,7 +113,18 @@ void DescribeProgram(const runtime::Module& module, Json* report) {
   Put(kernels, report);
 }
 
-/// A module and what it imports: type, the function that it is asked for, sizes of its text and of what is stored.
+/// The constants that a metadata module, of which these are the bytes, hands to external functions.
+Json ConstantsOfExternals(const std::string& bytes) {
+  Json list = Json::array();
+  runtime::ByteReader reader(bytes, "metadata module");
+  for (const auto& [name, value] : runtime::LoadParams(reader.ReadString(), "metadata module")) {
+    list.push_back(Described(name, "", value));
+  }
+  return list;
+}
+
+/// A module and what it imports: type, the function that it is asked for, sizes of its text and of what is stored, the
+/// constants of external functions.
 Json ModuleTree(const runtime::Module& module) {
   Json tree{{"type", module.module_type()}};
   for (const char* name : {"get_symbol", "get_func_names"}) {
@@ -122,8 +139,9 @@ Json ModuleTree(const runtime::Module& module) {
       runtime::ByteWriter writer;
       module->SaveToBinary(&writer);
       tree["stored_bytes"] = writer.size();
-    } catch (const Error&) {
-      // Not all modules can be stored.
+      if (module.module_type() == "metadata") tree["constants"] = ConstantsOfExternals(writer.bytes());
+    } catch (const Error& error) {
+      tree["not_stored"] = error.what();
     }
   }
   tree["imports"] = Json::array();
@@ -209,6 +227,20 @@ struct InspectVerb {
     for (const Json& import : module["imports"]) PrintModule(import, depth + 1);
   }
 
+  /// The constants of external functions, in a tree of modules.
+  static void PrintConstantsOf(const Json& module) {
+    PrintConstants(module.value("constants", Json::array()));
+    for (const Json& import : module["imports"]) PrintConstantsOf(import);
+  }
+
+  static void PrintConstants(const Json& list) {
+    for (const Json& constant : list) {
+      std::cout << fmt::format("{:12s} {} {} {} {} bytes {}\n", "constant", constant["name"].get<std::string>(),
+                               constant["dtype"].get<std::string>(), constant["shape"].dump(), constant["bytes"].dump(),
+                               constant["model_name"].get<std::string>());
+    }
+  }
+
   static void PrintProvenance(const Json& report) {
     const Json& made = report["provenance"];
     for (const char* name : {"cpu", "source", "command", "dims"}) {
@@ -262,11 +294,8 @@ struct InspectVerb {
     PrintWeights(report);
     PrintModule(report["modules"], 0);
     if (memory) {
-      for (const Json& constant : report["constants"]) {
-        std::cout << fmt::format("{:12s} {} {} {} {} bytes {}\n", "constant", constant["name"].get<std::string>(),
-                                 constant["dtype"].get<std::string>(), constant["shape"].dump(),
-                                 constant["bytes"].dump(), constant["model_name"].get<std::string>());
-      }
+      PrintConstants(report["constants"]);
+      PrintConstantsOf(report["modules"]);
     }
     if (ops) {
       for (const Json& function : report.value("functions", Json::array())) {

@@ -497,6 +497,25 @@ def test_parameters_are_refused_when_they_do_not_fit(built):
     module.load_params(relay.save_param_dict({"not there": np.ones(3, "float32")}))
 
 
+def test_messages_say_what_the_model_calls_a_parameter(tmp_path):
+    x, w = relay.var("x", shape=(2, 3)), relay.var("layer.weight", shape=(4, 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w)))
+    lib = relay.build(mod, "llvm", params={"layer.weight": np.ones((4, 3), "float32")})
+    lib.export_library(tmp_path / "m.so")
+    for made in (lib, tvm.runtime.load_module(tmp_path / "m.so")):
+        module = graph_executor.GraphModule(made["default"](tvm.cpu()))
+        with pytest.raises(tvm.ShapeError, match='input "p0" .parameter "layer.weight" of the model.: expected float32'):
+            module.set_input("p0", np.ones(7, "float32"))
+        with pytest.raises(tvm.Error, match='no input "layer.weight", which is the parameter "p0"; the inputs are: x'):
+            module.set_input("layer.weight", np.ones((4, 3), "float32"))
+    for metadata in ('"text"', '{"param_names": 3}', '{"param_names": {"p0": [1]}}'):
+        begin = lib.get_graph_json().index('"metadata":')
+        text = lib.get_graph_json()[:begin] + '"metadata": ' + metadata + "}"
+        module = graph_executor.create(text, lib.get_lib(), tvm.cpu())
+        with pytest.raises(tvm.ShapeError, match='input "p0": expected'):
+            module.set_input("p0", np.ones(7, "float32"))
+
+
 # Executors.
 
 

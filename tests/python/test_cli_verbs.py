@@ -312,6 +312,17 @@ def test_models_know_how_they_were_made(library, tmp_path):
     assert "source hash  blake3:" in text and "weights      0 KiB in the model" in text
 
 
+def test_constants_of_external_functions_are_listed(library, tmp_path):
+    if "dnnl" not in treadle.relay.external.list_codegens():
+        pytest.skip("this build has no oneDNN")
+    assert run("compile", library.with_suffix(".onnx"), "-o", tmp_path / "e.so", "--external", "dnnl").returncode == 0
+    text = run("inspect", tmp_path / "e.so", "--memory").stdout
+    assert re.search(r"^constant     tvmgen_default_dnnl_main_\d+_const_0 float32 \[3,5\] 60 bytes", text, re.M), text
+    assert "\nconstant " not in run("inspect", tmp_path / "e.so").stdout
+    (constant,) = json.loads(run("inspect", tmp_path / "e.so", "--json").stdout)["modules"]["constants"]
+    assert (constant["dtype"], constant["shape"], constant["bytes"]) == ("float32", [3, 5], 60)
+
+
 def test_the_command_that_a_model_remembers_compiles_it_again(library, tmp_path):
     source = library.with_suffix(".onnx")
     command = json.loads(run("inspect", library, "--json").stdout)["provenance"]["command"]

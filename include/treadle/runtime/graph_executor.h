@@ -47,6 +47,10 @@ class GraphModel {
   /// Positions of the arguments that have no parameter: the inputs proper.
   const std::vector<uint32_t>& input_positions() const { return free_inputs_; }
   const std::string& InputName(size_t index) const { return spec_.nodes[spec_.arg_nodes[index]].name; }
+  /// What the model calls a parameter; "": nothing, or not known.
+  const std::string& ModelName(size_t index) const { return spec_.nodes[spec_.arg_nodes[index]].model_name; }
+  /// An input in messages: input "p0" (parameter "conv1.weight" of the model).
+  std::string InputText(size_t index) const;
   const GraphSpec::Entry& InputEntry(size_t index) const { return spec_.entries[InputEntryId(index)]; }
   const GraphSpec::Entry& OutputEntry(size_t index) const { return spec_.entries[spec_.EntryId(spec_.heads[index])]; }
   MemoryReport Memory() const;

@@ -41,6 +41,7 @@ struct GraphSpec {
   };
   struct Node {
     std::string name;
+    std::string model_name;  ///< of a parameter: what the model calls it; "": nothing, or not known
     bool is_op = false;
     std::string func_name;
     bool flatten_data = false;

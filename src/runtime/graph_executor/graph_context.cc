@@ -220,7 +220,11 @@ size_t GraphContext::RequireInput(const std::string& name) const {
     }
     names += (names.empty() ? "" : ", ") + model_->InputName(i);
   }
-  throw Error(StrCat("no input \"", name, "\"; the inputs are: ", names.empty() ? "none" : names));
+  std::string parameter;
+  for (size_t i = 0; i < model_->num_inputs() && parameter.empty(); ++i) {
+    if (model_->ModelName(i) == name) parameter = StrCat(", which is the parameter \"", model_->InputName(i), "\"");
+  }
+  throw Error(StrCat("no input \"", name, "\"", parameter, "; the inputs are: ", names.empty() ? "none" : names));
 }
 
 void GraphContext::UseOwnInput(size_t index) {
@@ -238,7 +242,7 @@ void GraphContext::UseOwnInput(size_t index) {
 void GraphContext::SetInput(size_t index, const DLTensor& value) {
   const SoleUser::Use use(&user_);
   if (index >= inputs_.size()) throw Error(StrCat("no input ", index, "; there are ", inputs_.size()));
-  CheckFits(value, model_->InputEntry(index), StrCat("input \"", model_->InputName(index), "\""));
+  CheckFits(value, model_->InputEntry(index), model_->InputText(index));
   if (!input_is_own_[index]) UseOwnInput(index);
   inputs_[index].CopyFrom(value);
 }
@@ -250,7 +254,7 @@ void GraphContext::SetInput(const std::string& name, const NDArray& value) {
 void GraphContext::SetInputZeroCopy(size_t index, const NDArray& value) {
   const SoleUser::Use use(&user_);
   if (index >= inputs_.size()) throw Error(StrCat("no input ", index, "; there are ", inputs_.size()));
-  std::string what = StrCat("input \"", model_->InputName(index), "\"");
+  std::string what = model_->InputText(index);
   CheckFits(value.dl_tensor(), model_->InputEntry(index), what);
   std::string reason = WhyNotInPlace(value, model_->InputEntry(index));
   if (reason.empty() && !model_->input_rebindable_[index]) reason = "the plan uses its memory for other values too";

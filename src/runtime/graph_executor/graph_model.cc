@@ -19,6 +19,12 @@ constexpr size_t kMaxBranches = 4096;
 
 }  // namespace
 
+std::string GraphModel::InputText(size_t index) const {
+  const std::string& own = ModelName(index);
+  return StrCat("input \"", InputName(index), "\"",
+                own.empty() ? "" : StrCat(" (parameter \"", own, "\" of the model)"));
+}
+
 GraphModel::GraphModel(GraphSpec spec, Module library, std::vector<Device> devices, const ParamList& params)
     : spec_(std::move(spec)), library_(std::move(library)), devices_(std::move(devices)) {
   if (devices_.empty()) throw Error("a graph executor needs at least one device");

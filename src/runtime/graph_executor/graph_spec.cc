@@ -18,6 +18,7 @@ class GraphReader {
 
   GraphSpec Read() {
     ReadNodes();
+    ReadModelNames();
     ReadRowPtr();
     ReadArgNodes();
     ReadHeads();
@@ -93,6 +94,18 @@ class GraphReader {
         Fail(StrCat(where, ": unknown kind \"", op, "\""));
       }
       graph_.nodes.push_back(std::move(node));
+    }
+  }
+
+  /// What the model calls parameters: for messages only, so other forms of metadata are left alone.
+  void ReadModelNames() {
+    const JsonValue* metadata = root_.Find("metadata");
+    const JsonValue* names = metadata != nullptr && metadata->is_object() ? metadata->Find("param_names") : nullptr;
+    if (names == nullptr || !names->is_object()) return;
+    for (GraphSpec::Node& node : graph_.nodes) {
+      if (node.is_op) continue;
+      const JsonValue* name = names->Find(node.name);
+      if (name != nullptr && name->is_string()) node.model_name = name->AsString(what_);
     }
   }
 
