@@ -454,7 +454,8 @@ void BuildLLVMModule(llvm::Module* module, const std::vector<tir::PrimFunc>& low
     if (!func->HasNonzeroAttr("tir.is_entry_func")) continue;
     const std::string name = (*func->GetAttr<String>(attr::kGlobalSymbol)).str();
     llvm::Constant* text = llvm::ConstantDataArray::getString(module->getContext(), name);
-    new llvm::GlobalVariable(*module, text->getType(), true, llvm::GlobalValue::WeakAnyLinkage, text, "__tvm_main__");
+    module->insertGlobalVariable(
+        new llvm::GlobalVariable(text->getType(), true, llvm::GlobalValue::WeakAnyLinkage, text, "__tvm_main__"));
   }
   builder.FinishDebugInfo();
   *symbols = builder.exported;
@@ -500,8 +501,8 @@ Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& ta
   auto module = std::make_unique<llvm::Module>(used.module_name, *context);
   // See LeakOnUnwind. After other errors, of the functions given, everything can be destroyed.
   auto leak = [&] {
-    static_cast<void>(module.release());
-    static_cast<void>(context.release());
+    Leak(&module);
+    Leak(&context);
     LeakThreadTargetMachine();
   };
   try {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -30,5 +31,12 @@ class LeakOnUnwind {
   const int exceptions_ = std::uncaught_exceptions();
   alignas(T) unsigned char bytes_[sizeof(T)];
 };
+
+/// Gives up an object that may be in such a state.
+template <typename T>
+void Leak(std::unique_ptr<T>* owner) {
+  const T* lost = owner->release();
+  static_cast<void>(lost);
+}
 
 }  // namespace treadle::targets

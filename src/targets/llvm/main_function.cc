@@ -63,8 +63,9 @@ class MainBuilder {
   }
 
   llvm::Value* Load(llvm::Constant* data, llvm::Type* type, llvm::Value* index) {
-    auto* table = new llvm::GlobalVariable(*module_, data->getType(), /*isConstant=*/true,
-                                           llvm::GlobalValue::PrivateLinkage, data, "table");
+    auto* table = new llvm::GlobalVariable(data->getType(), /*isConstant=*/true, llvm::GlobalValue::PrivateLinkage,
+                                           data, "table");
+    module_->insertGlobalVariable(table);
     return builder_.CreateLoad(type, builder_.CreateInBoundsGEP(type, table, index));
   }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "targets/cpu/machine.h"
+#include "targets/llvm/leak_on_unwind.h"
 #include "treadle/base/suggest.h"
 
 namespace treadle::targets {
@@ -237,6 +238,6 @@ llvm::TargetMachine* ThreadTargetMachine(const LLVMTargetInfo& info, int opt_lev
   return thread_machine.get();
 }
 
-void LeakThreadTargetMachine() { static_cast<void>(thread_machine.release()); }
+void LeakThreadTargetMachine() { Leak(&thread_machine); }
 
 }  // namespace treadle::targets
