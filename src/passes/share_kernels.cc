@@ -129,7 +129,9 @@ class KernelSharer : public MixedModeMutator {
 
   Function Transform(const Function& func) {
     Collect(func);
-    for (const auto& [general, form] : forms_) Share(form);
+    for (const auto& [params, forms] : forms_) {
+      for (const auto& [general, form] : forms) Share(form);
+    }
     return shared_.empty() ? func : Downcast<Function>(Mutate(func));
   }
 
@@ -162,7 +164,7 @@ class KernelSharer : public MixedModeMutator {
       });
       const Expr body = lifter.Mutate(kernel->body);
       if (lifter.numbers.empty()) return;
-      Form& form = forms_[WithParams(kernel, params, body)];
+      Form& form = forms_[kernel->params.size()][WithParams(kernel, params, body)];
       form.functions.push_back(kernel);
       form.numbers.push_back(std::move(lifter.numbers));
     });
@@ -196,7 +198,9 @@ class KernelSharer : public MixedModeMutator {
   }
 
   size_t most_params_;
-  std::unordered_map<Function, Form, StructuralHashFn, StructuralEqualFn> forms_;
+  /// By the number of parameters that the functions have of their own: an operand of one may stand where another has a
+  /// number.
+  std::map<size_t, std::unordered_map<Function, Form, StructuralHashFn, StructuralEqualFn>> forms_;
   std::unordered_map<const Object*, Shared> shared_;
 };
 

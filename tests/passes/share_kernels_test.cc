@@ -44,6 +44,15 @@ TEST(ShareKernels, OneArgumentForWhatIsEqualInEachKernel) {
              kHead + "{ %0" + general + " %1 = %0(%x, 2f); %2" + general + " %2(%1, 3f) }");
 }
 
+TEST(ShareKernels, OperandsAreNoNumbers) {
+  const std::string text =
+      "fn (%x: Tensor[(8), float32], %s: float32) -> Tensor[(8), float32] {"
+      " %0 = fn (%p: Tensor[(8), float32], %q: float32, Primitive=1) -> Tensor[(8), float32] {"
+      " multiply(add(%p, %q), 2f) }; %1 = %0(%x, %s);" +
+      Scaled("%2", "p", "3f") + " %2(%1) }";
+  ExpectPass(transform::ShareKernels(), text, text);
+}
+
 /// A power with a known exponent is products, and division by a known integer a multiplication.
 TEST(ShareKernels, NumbersThatSimplifyCodeStay) {
   auto kernel = [](const std::string& name, const std::string& exponent) {
