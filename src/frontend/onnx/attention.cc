@@ -36,7 +36,6 @@ class Attention {
  private:
   Expr Heads(size_t i, const char* attribute);
   Expr WithPast(const Expr& value, size_t past);
-  Expr RepeatHeads(const Expr& x, const Expr& q);
   Expr RootOfScale(const Expr& q);
   /// Whether few queries of known number meet keys and values whose heads are known: a step of a decoder.
   bool IsStep(const Expr& q, const Expr& key, const Expr& value);
@@ -152,22 +151,6 @@ Expr Attention::Masked(Expr scores) {
   return n_.Call("where", {allowed, scores, Num(kMinusInf)});
 }
 
-/// Heads of keys or values, each as often as it has heads of queries.
-Expr Attention::RepeatHeads(const Expr& x, const Expr& q) {
-  const PrimExpr of_q = TypeOf(q)->shape[1], of_x = TypeOf(x)->shape[1];
-  const int64_t *queries = AsConstInt(of_q), *heads = AsConstInt(of_x);
-  if (queries == nullptr || heads == nullptr) {
-    if (!IsAnyDim(of_q) && StructuralEqual(of_q, of_x)) return x;
-    Term count = DimOf(Term(n_, q), 1);
-    const Term kept = DimOf(Term(n_, x), 1), rest = count - FloorDiv(count, Max(kept, 1)) * kept;
-    count = count + Term(n_, CheckedValues(n_, rest, "at_most", IntNum(n_, 0), "heads of queries left over"));
-    return Term(n_, x).Take(FloorDiv(Iota(count) * DimOf(Term(n_, x), 1), Max(count, 1)), 1);
-  }
-  if (*heads < 1 || *queries % *heads != 0) n_.Invalid(StrCat(*queries, " heads of queries and ", *heads, " of keys"));
-  const int64_t group = *queries / *heads;
-  return group == 1 ? x : n_.Call("repeat", {x}, {{"repeats", group}, {"axis", int64_t{1}}});
-}
-
 /// What queries and keys are multiplied by each.
 Expr Attention::RootOfScale(const Expr& q) {
   const int64_t* size = AsConstInt(TypeOf(q)->shape[3]);
@@ -212,7 +195,7 @@ std::vector<Expr> Attention::Import() {
   keys_ = DimOf(Term(n_, present_key), 2);
   if (HasLengths()) lengths_ = CheckedValues(n_, n_.In(6), "at_most", keys_, "number of keys in use");
   keys_dim_ = TypeOf(present_key)->shape[2];
-  auto repeated = [&](const Expr& x) { return RepeatHeads(x, q); };
+  auto repeated = [&](const Expr& x) { return RepeatHeads(n_, x, q); };
   Expr factor = RootOfScale(q);
   auto scaled = [&](const Expr& x) { return n_.Call("multiply", {n_.Cast(x, dtype_), factor}); };
   const bool step = IsStep(q, present_key, present_value);
@@ -244,39 +227,61 @@ std::vector<Expr> ImportAttention(NodeImport& n) { return Attention(n).Import();
 /// Inputs: X [batch, heads, sequence, size] or [batch, sequence, heads * size]; cosines and sines by position, or by
 /// batch and sequence; positions.
 Expr ImportRotaryEmbedding(NodeImport& n) {
-  bool flat = n.Rank(0) == 3;
-  bool interleaved = n.Flag("interleaved", false);
+  const bool flat = n.Rank(0) == 3, interleaved = n.Flag("interleaved", false);
   Expr x = n.In(0);
-  const int64_t columns = flat ? n.StaticDim(x, 2) : 0;
   if (flat) {
-    int64_t heads = n.Int("num_heads");
-    if (heads < 1 || columns % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
-    x = n.Reshape(x, {0, 0, heads, columns / heads});
+    const int64_t heads = n.Int("num_heads"), *columns = AsConstInt(TypeOf(x)->shape[2]);
+    if (heads < 1 || (columns != nullptr && *columns % heads != 0)) n.Invalid(StrCat("'num_heads' is ", heads));
+    x = n.Reshape(x, {0, 0, heads, columns == nullptr ? -1 : *columns / heads});
   } else {
     if (n.Rank(0) != 4) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
     n.Ignore({"num_heads"});
     x = n.Transpose(x, {0, 2, 1, 3});
   }
-  int64_t size = n.StaticDim(x, 3);
+  const int64_t* size = AsConstInt(TypeOf(x)->shape[3]);
   int64_t rotated = n.Int("rotary_embedding_dim", 0);
-  if (rotated == 0) rotated = size;
-  if (rotated < 2 || rotated > size || rotated % 2 != 0) n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated));
-  int64_t half = rotated / 2;
+  if (rotated == 0 && size != nullptr) rotated = *size;
+  const bool known = rotated != 0 || size != nullptr;
+  if (known && (rotated < 2 || rotated % 2 != 0 || (size != nullptr && rotated > *size))) {
+    n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated));
+  }
   if (n.Has(3) && n.Rank(3) == 2) CheckSameSize(Term(n, x), 0, In(n, 3), 0, "the samples and their positions");
+  const Term half = known ? IntNum(n, rotated / 2) : FloorDiv(DimOf(Term(n, x), 3), 2);
   auto cache = [&](size_t i) {
-    Expr values = n.In(i);
+    Term values = In(n, i);
     if (n.Has(3)) {
-      values = n.Call("take", {values, AtLeast(In(n, 3), 0, "position")}, {{"axis", int64_t{0}}, {"mode", "error"}});
+      values =
+          values.Op("take", AtLeast(In(n, 3), 0, "position"), {{"axis", int64_t{0}}, {"mode", std::string("error")}});
     }
-    if (RankOf(values) != 3 || n.StaticDim(values, 2) != half) n.Invalid("cosines or sines have the wrong shape");
-    return n.ExpandDims(values, 2);
+    const int64_t* columns = values.rank() == 3 ? AsConstInt(values.shape()[2]) : nullptr;
+    if (values.rank() != 3 || (known && columns != nullptr && *columns != rotated / 2)) {
+      n.Invalid("cosines or sines have the wrong shape");
+    }
+    if (known && columns != nullptr) return values.Expand(2);
+    const Term width = EqualTo(DimOf(values, 2), half, "width of the caches of cosines and sines");
+    return SliceAxis(values, 2, IntNum(n, 0), width).Expand(2);
   };
-  Expr cos = cache(1), sin = cache(2);
+  const Term cos = cache(1), sin = cache(2);
   const Expr y = Rotated(n, x, cos, sin, interleaved);
-  return flat ? n.Reshape(y, {0, 0, columns}) : n.Transpose(y, {0, 2, 1, 3});
+  return flat ? n.Reshape(y, {0, 0, -3}) : n.Transpose(y, {0, 2, 1, 3});
 }
 
 }  // namespace
+
+Expr RepeatHeads(NodeImport& n, const Expr& x, const Expr& q) {
+  const PrimExpr of_q = TypeOf(q)->shape[1], of_x = TypeOf(x)->shape[1];
+  const int64_t *queries = AsConstInt(of_q), *heads = AsConstInt(of_x);
+  if (queries == nullptr || heads == nullptr) {
+    if (!IsAnyDim(of_q) && StructuralEqual(of_q, of_x)) return x;
+    Term count = DimOf(Term(n, q), 1);
+    const Term kept = DimOf(Term(n, x), 1), rest = count - FloorDiv(count, Max(kept, 1)) * kept;
+    count = count + Term(n, CheckedValues(n, rest, "at_most", IntNum(n, 0), "heads of queries left over"));
+    return Term(n, x).Take(FloorDiv(Iota(count) * DimOf(Term(n, x), 1), Max(count, 1)), 1);
+  }
+  if (*heads < 1 || *queries % *heads != 0) n.Invalid(StrCat(*queries, " heads of queries and ", *heads, " of keys"));
+  const int64_t group = *queries / *heads;
+  return group == 1 ? x : n.Call("repeat", {x}, {{"repeats", group}, {"axis", int64_t{1}}});
+}
 
 void RegisterAttentionRules(RuleTable& table) {
   table.Add("Attention", {23, 24, 25}, ImportAttention);

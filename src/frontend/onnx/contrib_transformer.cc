@@ -9,6 +9,7 @@
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/group_query_attention.h"
 #include "frontend/onnx/matmul.h"
+#include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
 namespace {
@@ -30,16 +31,37 @@ Expr Normalised(NodeImport& n, Expr x, const Expr& gamma, double epsilon, bool c
   return Mul(n, n.Cast(n.Call("divide", {x, root}), dtype), gamma);
 }
 
+/// Input 0 and input 1, which may have fewer dimensions or a batch of 1.
+Expr WithSkip(NodeImport& n) {
+  Term skip = In(n, 1);
+  const Term x = In(n, 0);
+  if (skip.rank() > x.rank()) n.Invalid(StrCat("the skip has rank ", skip.rank(), ", the operand ", x.rank()));
+  for (int i = 1; i <= skip.rank(); ++i) {
+    const PrimExpr of_x = x.shape()[static_cast<size_t>(x.rank() - i)];
+    const PrimExpr of_skip = skip.shape()[static_cast<size_t>(skip.rank() - i)];
+    const int64_t *a = AsConstInt(of_x), *b = AsConstInt(of_skip);
+    if (a != nullptr && b != nullptr && *a != *b && *b != 1) {
+      n.Invalid(StrCat("a dimension of the skip is ", *b, ", of the operand ", *a));
+    }
+    const bool same = !IsAnyDim(of_x) && StructuralEqual(of_x, of_skip);
+    if (same || (b != nullptr && *b == 1) || (a != nullptr && *a != 1)) continue;
+    const int axis = skip.rank() - i;  // the operand's size may be 1, that of the skip not
+    const Term size(n, CheckedValues(n, DimOf(skip, axis), "at_most", DimOf(x, x.rank() - i), "size of the skip"));
+    skip = SliceAxis(skip, axis, IntNum(n, 0), size);
+  }
+  return Add(n, x, skip);
+}
+
 /// input, skip, gamma, bias; outputs: result, mean, inverse deviation, sum.
 std::vector<Expr> ImportSkipSimplifiedLayerNormalization(NodeImport& n) {
-  Expr sum = Add(n, n.In(0), n.In(1));
+  Expr sum = WithSkip(n);
   if (n.Has(3)) sum = Add(n, sum, n.In(3));
   return {Normalised(n, sum, n.In(2), n.Float("epsilon", 1e-12), false), Expr(), Expr(), sum};
 }
 
 /// input, skip, gamma, beta, bias; outputs as above.
 std::vector<Expr> ImportSkipLayerNormalization(NodeImport& n) {
-  Expr sum = Add(n, n.In(0), n.In(1));
+  Expr sum = WithSkip(n);
   if (n.Has(4)) sum = Add(n, sum, n.In(4));
   Expr y = Normalised(n, sum, n.In(2), n.Float("epsilon", 1e-12), true);
   if (n.Has(3)) y = Add(n, y, n.In(3));
@@ -79,18 +101,24 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   n.Ignore({"is_packed_batching"});
   if (n.Float("scale", 1.0) != 1) n.Unsupported("'scale' other than 1 isn't implemented");
   if (n.Rank(2) != 2 || n.Rank(3) != 2) n.Invalid("the caches of cosines and sines aren't matrices");
-  const int64_t rotated = n.Int("rotary_embedding_dim", 0), half = n.StaticDim(n.In(2), 1);
-  if (rotated != 0 && rotated != 2 * half) {
-    n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated, ", caches are for ", 2 * half));
+  const int64_t rotated = n.Int("rotary_embedding_dim", 0), *half = AsConstInt(TypeOf(n.In(2))->shape[1]);
+  if (rotated != 0 && half != nullptr && rotated != 2 * *half) {
+    n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated, ", caches are for ", 2 * *half));
   }
   const bool flat = n.Rank(0) == 3, interleaved = n.Flag("interleaved", false);
   int64_t heads = n.Int("num_heads", 0);
   Expr x = n.In(0);
   if (flat) {
-    const int64_t width = n.StaticDim(x, 2);
-    if (heads == 0 && half > 0) heads = width / (2 * half);
-    if (heads < 1 || width % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
-    x = SplitHeads(n, x, heads);
+    const int64_t* width = AsConstInt(TypeOf(x)->shape[2]);
+    if (heads == 0 && (width == nullptr || half == nullptr)) {
+      // As many as the caches are for.
+      const int64_t size = half != nullptr ? 2 * *half : rotated;
+      if (size < 1) n.Unsupported("neither 'num_heads' nor the width of the caches is known when compiling");
+      x = n.Transpose(n.Reshape(x, {0, 0, -1, size}), {0, 2, 1, 3});
+    } else {
+      if (heads == 0 && *half > 0) heads = *width / (2 * *half);
+      x = SplitHeads(n, x, heads);
+    }
   } else if (n.Rank(0) != 4) {
     n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
   }
@@ -103,11 +131,11 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
 }
 
 /// Scores and softmax of [batch, heads, sequence, size] operands; `bias` is added to the scores (null: none).
-Expr Attended(NodeImport& n, const Expr& q, const Expr& k, const Expr& v, double scale, const Expr& bias,
+Expr Attended(NodeImport& n, const Expr& q, const Expr& k, const Expr& v, const Expr& scale, const Expr& bias,
               double softcap = 0) {
   const DataType dtype = TypeOf(q)->dtype;
   Expr scores = MatMulAnyRank(n, q, n.Transpose(k, {0, 1, 3, 2}));
-  scores = Mul(n, scores, n.Scalar(dtype, scale));
+  scores = Mul(n, scores, scale);
   if (softcap > 0) {
     Expr cap = n.Scalar(dtype, softcap);
     scores = Mul(n, n.Call("tanh", {n.Call("divide", {scores, cap})}), cap);
@@ -145,12 +173,14 @@ Expr MaskBias(NodeImport& n, size_t i, const PrimExpr& batch, const Term& keys, 
 
 Expr Sum(NodeImport& n, const Expr& a, const Expr& b) { return !a.defined() ? b : !b.defined() ? a : Add(n, a, b); }
 
-double ScaleOf(NodeImport& n, int64_t size) {
-  const double scale = n.Float("scale", 0.0);
-  return scale == 0 ? 1 / std::sqrt(static_cast<double>(size)) : scale;
-}
-
 constexpr double kMasked = -10000;
+
+/// Elements [begin, end) of one dimension; as a slice of known bounds where these are known.
+Term Part(const Term& x, int axis, const Term& begin, const Term& end) {
+  NodeImport& n = x.node();
+  const auto from = n.KnownElements(begin), to = n.KnownElements(end);
+  return from && to ? x.Slice(axis, from->front(), to->front()) : SliceAxis(x, axis, begin, end);
+}
 
 /// query, key, value, bias, key padding mask, attention bias, past key, past value.
 std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
@@ -161,12 +191,11 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
     if (n.Rank(i) != 3 && n.Rank(i) != 4) n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", expected 3 or 4"));
   }
   Expr q = n.In(0), k = n.In(1), v = n.In(2);
-  const int64_t hidden = n.StaticDim(q, 2);
   if (n.Has(3)) {
-    const int64_t all = n.StaticDim(n.In(3), 0);
-    q = Add(n, q, n.Slice(n.In(3), 0, 0, hidden));
-    if (RankOf(k) == 3) k = Add(n, k, n.Slice(n.In(3), 0, hidden, 2 * hidden));
-    if (RankOf(v) == 3) v = Add(n, v, n.Slice(n.In(3), 0, 2 * hidden, all));
+    const Term hidden = DimOf(Term(n, q), 2), all = In(n, 3);
+    q = Add(n, q, Part(all, 0, IntNum(n, 0), hidden));
+    if (RankOf(k) == 3) k = Add(n, k, Part(all, 0, hidden, hidden * 2.0));
+    if (RankOf(v) == 3) v = Add(n, v, Part(all, 0, hidden * 2.0, DimOf(all, 0)));
   }
   q = SplitHeads(n, q, heads);
   if (RankOf(k) == 3) k = SplitHeads(n, k, heads);
@@ -181,7 +210,7 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
   Expr bias = n.Has(5) ? n.In(5) : Expr();
   if (n.Has(4)) bias = Sum(n, bias, MaskBias(n, 4, TypeOf(q)->shape[0], keys, dtype, masked));
   if (n.Flag("unidirectional", false)) bias = Sum(n, bias, CausalBias(n, queries, keys, dtype, masked));
-  return {Joined(n, Attended(n, q, k, v, ScaleOf(n, n.StaticDim(q, 3)), bias)), k, v};
+  return {Joined(n, Attended(n, q, k, v, ScaleOf(n, q, dtype), bias)), k, v};
 }
 
 /// Attention over `all` [batch, sequence, 2 H + Hv]: queries, keys and values beside each other. The inputs at which
@@ -192,14 +221,25 @@ std::vector<Expr> AttendedToItself(NodeImport& n, const Expr& all, size_t mask, 
   const double masked = n.Float("mask_filter_value", kMasked);
   if (n.Flag("do_rotary", false)) n.Unsupported("'do_rotary' isn't implemented");
   n.Ignore({"rotary_embedding_dim", "past_present_share_buffer"});
-  const int64_t width = n.StaticDim(all, 2);
-  Ints sizes = n.Ints("qkv_hidden_sizes", Ints{width / 3, width / 3, width / 3});
-  if (sizes.size() != 3 || sizes[0] != sizes[1] || sizes[0] + sizes[1] + sizes[2] != width) {
-    n.Invalid("'qkv_hidden_sizes' doesn't fit the weights");
+  const int64_t* known = AsConstInt(TypeOf(all)->shape[2]);
+  const Term width = DimOf(Term(n, all), 2);
+  Term size = FloorDiv(width, 3), expected = size * 3.0;
+  if (known != nullptr && *known % 3 != 0 && !n.HasAttr("qkv_hidden_sizes")) {
+    n.Invalid(StrCat("3 doesn't divide the ", *known, " columns of the weights"));
   }
-  Expr q = SplitHeads(n, n.Slice(all, 2, 0, sizes[0]), heads);
-  Expr k = SplitHeads(n, n.Slice(all, 2, sizes[0], sizes[0] + sizes[1]), heads);
-  Expr v = SplitHeads(n, n.Slice(all, 2, sizes[0] + sizes[1], width), heads);
+  if (n.HasAttr("qkv_hidden_sizes")) {
+    const Ints sizes = n.Ints("qkv_hidden_sizes");
+    const bool fit = sizes.size() == 3 && sizes[0] == sizes[1] && sizes[0] >= 0 && sizes[2] >= 0;
+    if (!fit || (known != nullptr && sizes[0] + sizes[1] + sizes[2] != *known)) {
+      n.Invalid("'qkv_hidden_sizes' doesn't fit the weights");
+    }
+    size = IntNum(n, sizes[0]);
+    expected = IntNum(n, sizes[0] + sizes[1] + sizes[2]);
+  }
+  const Term end = known != nullptr ? width : EqualTo(width, expected, "number of columns of the weights");
+  Expr q = SplitHeads(n, Part(Term(n, all), 2, IntNum(n, 0), size), heads);
+  Expr k = SplitHeads(n, Part(Term(n, all), 2, size, size * 2.0), heads);
+  Expr v = SplitHeads(n, Part(Term(n, all), 2, size * 2.0, end), heads);
   if (n.Has(past)) {
     k = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 0, 1), {0}), k}, 2);
     v = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 1, 2), {0}), v}, 2);
@@ -209,7 +249,7 @@ std::vector<Expr> AttendedToItself(NodeImport& n, const Expr& all, size_t mask, 
   Expr bias = attention_bias && n.Has(*attention_bias) ? n.In(*attention_bias) : Expr();
   if (n.Has(mask)) bias = Sum(n, bias, MaskBias(n, mask, TypeOf(q)->shape[0], keys, dtype, masked));
   if (n.Flag("unidirectional", false)) bias = Sum(n, bias, CausalBias(n, queries, keys, dtype, masked));
-  Expr y = Joined(n, Attended(n, q, k, v, ScaleOf(n, n.StaticDim(q, 3)), bias));
+  Expr y = Joined(n, Attended(n, q, k, v, ScaleOf(n, q, dtype), bias));
   Expr present;
   if (n.WantsOutput(1)) present = n.Concat({n.ExpandDims(k, 0), n.ExpandDims(v, 0)}, 0);
   return {y, present};

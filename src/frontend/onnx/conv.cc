@@ -2,6 +2,7 @@
 // Convolution and its transpose.
 #include <algorithm>
 
+#include "frontend/onnx/conv_any_weights.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/window.h"
 
@@ -41,6 +42,7 @@ Expr AddBias(NodeImport& n, const Expr& x) {
 }
 
 Expr ImportConv(NodeImport& n) {
+  if (HasUnknownDim(n.In(1))) return AddBias(n, ConvOfAnyWeights(n, In(n, 0), In(n, 1)));
   Window w = ReadWindow(n, KernelOf(n));
   int64_t out_channels = n.StaticDim(n.In(1), 0);
   int64_t groups = Groups(n, out_channels);
@@ -86,6 +88,7 @@ void PadToOutputShape(NodeImport& n, Window& w, std::vector<int64_t>& output_pad
 }
 
 Expr ImportConvTranspose(NodeImport& n) {
+  if (HasUnknownDim(n.In(1))) return AddBias(n, ConvTransposeOfAnyWeights(n, In(n, 0), In(n, 1)));
   Window w = ReadWindow(n, KernelOf(n), /*transposed=*/true);
   int64_t in_channels = n.StaticDim(n.In(1), 0);
   int64_t groups = Groups(n, in_channels);

@@ -89,7 +89,15 @@ void GroupQueryAttention::Split() {
     return;
   }
   if (all.rank() != 3) n_.Invalid("the operand's rank isn't 3");
-  const int64_t size = n_.StaticDim(all, 2) / (heads_ + 2 * kv_heads_), split = heads_ * size, one = kv_heads_ * size;
+  const int64_t* width = AsConstInt(all.shape()[2]);
+  if (width == nullptr) {  // all heads are beside each other
+    const Term heads = Heads(all, heads_ + 2 * kv_heads_);
+    q_ = heads.Slice(1, 0, heads_);
+    k_ = heads.Slice(1, heads_, heads_ + kv_heads_);
+    v_ = heads.Slice(1, heads_ + kv_heads_, heads_ + 2 * kv_heads_);
+    return;
+  }
+  const int64_t size = *width / (heads_ + 2 * kv_heads_), split = heads_ * size, one = kv_heads_ * size;
   q_ = Heads(all.Slice(2, 0, split), heads_);
   k_ = Heads(all.Slice(2, split, split + one), kv_heads_);
   v_ = Heads(all.Slice(2, split + one, split + 2 * one), kv_heads_);
@@ -201,9 +209,7 @@ std::vector<Expr> GroupQueryAttention::Import() {
   }
   Rotate();
   const Term keys = Joined(kPastKey, k_), values = Joined(kPastValue, v_);
-  double scale = n_.Float("scale", 0.0);
-  if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(n_.StaticDim(q_, 3)));
-  Term scores = Product(q_, keys, true) * scale;
+  Term scores = Product(q_, keys, true) * ScaleOf(n_, q_, q_.dtype());
   if (const double cap = n_.Float("softcap", 0.0); cap > 0) scores = (scores * (1 / cap)).Op("tanh") * cap;
   const Term y = Product(Softmax(Masked(scores)), values, false);
   return {y.Permute({0, 2, 1, 3}).Reshape({0, 0, -3}), keys, values};
@@ -212,12 +218,58 @@ std::vector<Expr> GroupQueryAttention::Import() {
 }  // namespace
 
 Expr SplitHeads(NodeImport& n, const Expr& x, int64_t heads) {
-  const int64_t width = RankOf(x) == 3 ? n.StaticDim(x, 2) : -1;
-  if (width < 1 || heads < 1 || width % heads != 0) n.Invalid(StrCat(heads, " heads don't divide the operand"));
-  return n.Transpose(n.Reshape(x, {0, 0, heads, width / heads}), {0, 2, 1, 3});
+  if (RankOf(x) != 3 || heads < 1) n.Invalid(StrCat(heads, " heads of an operand of rank ", RankOf(x)));
+  const int64_t* width = AsConstInt(TypeOf(x)->shape[2]);
+  if (width != nullptr && (*width < 1 || *width % heads != 0)) {
+    n.Invalid(StrCat(heads, " heads don't divide the operand"));
+  }
+  const int64_t size = width == nullptr ? -1 : *width / heads;
+  return n.Transpose(n.Reshape(x, {0, 0, heads, size}), {0, 2, 1, 3});
 }
 
+Term ScaleOf(NodeImport& n, const Expr& q, DataType dtype) {
+  const double scale = n.Float("scale", 0.0);
+  const int64_t* size = AsConstInt(TypeOf(q)->shape[3]);
+  if (scale != 0 || size != nullptr) {
+    return {n, n.Scalar(dtype, scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(*size)))};
+  }
+  return (1.0 / DimOf(Term(n, q), 3).As(DataType::Float(32)).Op("sqrt")).As(dtype);
+}
+
+namespace {
+
+/// The real and the imaginary part of `turning` times cosines and sines, joined again.
+Expr Turned(NodeImport& n, const Expr& first, const Expr& second, const Expr& cos, const Expr& sin, bool interleaved) {
+  auto mul = [&](const Expr& a, const Expr& b) { return n.Call("multiply", {a, b}); };
+  const Expr real = n.Call("subtract", {mul(first, cos), mul(second, sin)});
+  const Expr imaginary = n.Call("add", {mul(first, sin), mul(second, cos)});
+  if (!interleaved) return n.Concat({real, imaginary}, 3);
+  return n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4), {0, 0, 0, -3});
+}
+
+/// Rotated, where only a run knows the size of the operand or of the caches.
+Expr RotatedAtRunTime(NodeImport& n, const Term& x, const Term& cos, const Expr& sin, bool interleaved) {
+  const Term zero = IntNum(n, 0), half = DimOf(cos, cos.rank() - 1), size = DimOf(x, 3);
+  const Term rotated(n, CheckedValues(n, half * 2.0, "at_most", size, "width of the caches of cosines and sines"));
+  const Term turning = SliceAxis(x, 3, zero, rotated);
+  Expr first, second;
+  if (interleaved) {
+    const Term pairs = turning.Reshape({0, 0, 0, -1, 2});
+    first = pairs.Slice(4, 0, 1).Squeeze({4});
+    second = pairs.Slice(4, 1, 2).Squeeze({4});
+  } else {
+    first = SliceAxis(turning, 3, zero, half);
+    second = SliceAxis(turning, 3, half, rotated);
+  }
+  return n.Concat({Turned(n, first, second, cos, sin, interleaved), SliceAxis(x, 3, rotated, size)}, 3);
+}
+
+}  // namespace
+
 Expr Rotated(NodeImport& n, const Expr& x, const Expr& cos, const Expr& sin, bool interleaved) {
+  for (const PrimExpr& dim : {TypeOf(x)->shape[3], TypeOf(cos)->shape.back()}) {
+    if (AsConstInt(dim) == nullptr) return RotatedAtRunTime(n, Term(n, x), Term(n, cos), sin, interleaved);
+  }
   const int64_t size = n.StaticDim(x, 3), half = n.StaticDim(cos, RankOf(cos) - 1), rotated = 2 * half;
   if (rotated > size) n.Invalid("the caches of cosines and sines are too wide");
   Expr turning = rotated == size ? x : n.Slice(x, 3, 0, rotated), first, second;
@@ -229,11 +281,7 @@ Expr Rotated(NodeImport& n, const Expr& x, const Expr& cos, const Expr& sin, boo
     first = n.Slice(turning, 3, 0, half);
     second = n.Slice(turning, 3, half, rotated);
   }
-  auto mul = [&](const Expr& a, const Expr& b) { return n.Call("multiply", {a, b}); };
-  Expr real = n.Call("subtract", {mul(first, cos), mul(second, sin)});
-  Expr imaginary = n.Call("add", {mul(first, sin), mul(second, cos)});
-  Expr y = interleaved ? n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4), {0, 0, 0, rotated})
-                       : n.Concat({real, imaginary}, 3);
+  const Expr y = Turned(n, first, second, cos, sin, interleaved);
   return rotated == size ? y : n.Concat({y, n.Slice(x, 3, rotated, size)}, 3);
 }
 

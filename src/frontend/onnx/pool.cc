@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
@@ -17,23 +18,45 @@ constexpr const char* kMaxPool[] = {"nn.max_pool1d", "nn.max_pool2d", "nn.max_po
 constexpr const char* kAvgPool[] = {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"};
 constexpr const char* kLayout[] = {"NCW", "NCHW", "NCDHW"};
 
-/// Padding at the ends that makes the last, partial windows of ceil_mode whole. Of a dynamic dimension as much as it
-/// could need: the windows are the same where none of them could start past the operand and its leading padding.
-std::vector<int64_t> ExtraPadding(NodeImport& n, const Window& w) {
-  std::vector<int64_t> extra(w.spatial, 0);
+/// Padding at the end of spatial dimension `i` that makes the last, partial window of ceil_mode whole; null: only a run
+/// knows. Of a dynamic dimension as much as it could need: the windows are the same where none of them could start past
+/// the operand and its leading padding.
+std::optional<int64_t> ExtraPadding(const Window& w, size_t i, const PrimExpr& dim) {
+  if (w.strides[i] == 1) return 0;
+  const int64_t* size = AsConstInt(dim);
+  if (size == nullptr && w.Extent(i) >= w.pads[w.spatial + i] + w.strides[i]) return w.strides[i] - 1;
+  if (size == nullptr) return std::nullopt;
+  const int64_t covered = (OutputSize(w, i, *size, true) - 1) * w.strides[i] + w.Extent(i);
+  return std::max<int64_t>(covered - (*size + w.pads[i] + w.pads[w.spatial + i]), 0);
+}
+
+/// As ExtraPadding, for a size that a run knows.
+Term ExtraPaddingAtRunTime(const Window& w, size_t i, const Term& size) {
+  const auto stride = static_cast<double>(w.strides[i]), extent = static_cast<double>(w.Extent(i));
+  const auto before = static_cast<double>(w.pads[i]), after = static_cast<double>(w.pads[w.spatial + i]);
+  const Term room = size + (before + after - extent);
+  Term last = FloorDiv(room + (stride - 1), stride) * stride;  // where the last window starts
+  last = (last >= size + before).Select(last - stride, last);
+  return Max(last - room, 0);
+}
+
+/// `x` with zeros at its ends, so that the windows of ceil_mode are those of whole windows.
+Expr PadToWholeWindows(NodeImport& n, const Window& w, const Expr& x, std::vector<int64_t>* pads) {
+  std::vector<Term> widths(2 * w.spatial + 4, IntNum(n, 0));
+  bool at_run_time = false;
   for (size_t i = 0; i < w.spatial; ++i) {
-    if (w.strides[i] == 1) continue;
-    const int64_t* dim = AsConstInt(TypeOf(n.In(0))->shape[i + 2]);
-    if (dim == nullptr && w.Extent(i) >= w.pads[w.spatial + i] + w.strides[i]) {
-      extra[i] = w.strides[i] - 1;
+    const auto extra = ExtraPadding(w, i, TypeOf(x)->shape[i + 2]);
+    if (extra) {
+      (*pads)[w.spatial + i] += *extra;
       continue;
     }
-    int64_t size = n.StaticDim(n.In(0), static_cast<int>(i) + 2);
-    int64_t out = OutputSize(w, i, size, true);
-    int64_t covered = (out - 1) * w.strides[i] + w.Extent(i);
-    extra[i] = std::max<int64_t>(covered - (size + w.pads[i] + w.pads[w.spatial + i]), 0);
+    widths[2 * i + 5] = ExtraPaddingAtRunTime(w, i, DimOf(Term(n, x), static_cast<int>(i) + 2));
+    at_run_time = true;
   }
-  return extra;
+  if (!at_run_time) return x;
+  const Term operand(n, x);
+  return n.Call("dyn.nn.pad", {x, Stack(widths).Reshape({operand.rank(), 2}), operand.Number(0)},
+                {{"pad_mode", std::string("constant")}});
 }
 
 AttrList PoolAttrs(const Window& w, const std::vector<int64_t>& pads, bool ceil) {
@@ -120,15 +143,13 @@ Expr ImportLpPool(NodeImport& n) {
   Window w = ReadWindow(n, {});
   double p = NormOrder(n);
   std::vector<int64_t> pads = w.pads;
-  if (n.Flag("ceil_mode", false)) {
-    std::vector<int64_t> extra = ExtraPadding(n, w);
-    for (size_t i = 0; i < w.spatial; ++i) pads[w.spatial + i] += extra[i];
-  }
+  Expr powers = PadAtRunTime(n, w, PowerOfMagnitude(n, p), 0);
+  if (n.Flag("ceil_mode", false)) powers = PadToWholeWindows(n, w, powers, &pads);
   AttrList attrs = PoolAttrs(w, pads, false);
   attrs.push_back({"count_include_pad", true});
   double size = 1;
   for (int64_t k : w.kernel) size *= static_cast<double>(k);
-  Expr mean = n.Call(kAvgPool[w.spatial - 1], {PadAtRunTime(n, w, PowerOfMagnitude(n, p), 0)}, attrs);
+  Expr mean = n.Call(kAvgPool[w.spatial - 1], {powers}, attrs);
   return RootOf(n, n.Call("multiply", {mean, n.Scalar(n.DType(0), size)}), p);
 }
 

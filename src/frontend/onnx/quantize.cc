@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
+#include "frontend/onnx/conv_any_weights.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
@@ -322,6 +323,11 @@ Expr ImportQLinearMatMul(NodeImport& n) {
 Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t weight_zero) {
   CheckZeroPoint(n, x, x_zero);
   CheckZeroPoint(n, weight, weight_zero);
+  if (HasUnknownDim(n.In(weight))) {
+    const DataType sum = DataType::Int(32);
+    return ConvOfAnyWeights(n, Term(n, n.Cast(Centered(n, x, x_zero, 1), sum)),
+                            Term(n, n.Cast(Centered(n, weight, weight_zero, 0), sum)));
+  }
   Ints shape = n.StaticShape(weight);
   if (shape.size() < 3 || shape.size() > 5) {
     n.Unsupported(StrCat("operands of rank ", shape.size(), " aren't implemented"));

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "frontend/onnx/checked_values.h"
+#include "frontend/onnx/columns.h"
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
@@ -34,45 +35,22 @@ std::vector<Term> Listed(NodeImport& n, size_t i, const char* name, int64_t leas
 
 /// Columns, one for each place of a block, added up in an image: input, image_shape, block_shape.
 Expr ImportCol2Im(NodeImport& n) {
-  std::vector<Term> image = Listed(n, 1, "image_shape", 0), block = Listed(n, 2, "block_shape", 1);
-  const size_t rank = image.size();
-  if (rank < 1 || block.size() != rank || n.Rank(0) != 3) n.Invalid("the operands' ranks don't fit");
-  const IntList ones(rank, 1);
-  IntList dilations = n.Ints("dilations", ones), strides = n.Ints("strides", ones),
-          pads = n.Ints("pads", IntList(2 * rank, 0));
-  if (dilations.size() != rank || strides.size() != rank || pads.size() != 2 * rank)
+  BlockPlaces at;
+  at.image = Listed(n, 1, "image_shape", 0);
+  at.block = Listed(n, 2, "block_shape", 1);
+  const size_t rank = at.image.size();
+  if (rank < 1 || at.block.size() != rank || n.Rank(0) != 3) n.Invalid("the operands' ranks don't fit");
+  const IntList ones(rank, 1), pads = n.Ints("pads", IntList(2 * rank, 0));
+  at.dilations = n.Ints("dilations", ones);
+  at.strides = n.Ints("strides", ones);
+  if (at.dilations.size() != rank || at.strides.size() != rank || pads.size() != 2 * rank)
     n.Invalid("attributes don't fit the rank");
-  Term x = In(n, 0), size = Product(image, n), taps = Product(block, n);
-  // Of each tap (rows) and each place of the block (columns): where it stands in the flattened image, or behind it.
-  std::vector<Term> places;
   for (size_t d = 0; d < rank; ++d) {
-    if (strides[d] < 1 || dilations[d] < 1) n.Invalid("a stride or dilation isn't positive");
-    Term extent = (block[d] - 1) * static_cast<double>(dilations[d]) + 1;
-    Term room = image[d] + static_cast<double>(pads[d] + pads[rank + d]) - extent;
-    places.push_back(Max(FloorDiv(room, static_cast<double>(strides[d])) + 1, 0));
+    if (at.strides[d] < 1 || at.dilations[d] < 1) n.Invalid("a stride or dilation isn't positive");
+    at.before.push_back(IntNum(n, pads[d]));
+    at.after.push_back(IntNum(n, pads[rank + d]));
   }
-  Term tap = Iota(taps), place = Iota(Product(places, n)), position = IntNum(n, 0).Expand(0, 2);
-  Term inside = position == position, after_tap = IntNum(n, 1), after_place = IntNum(n, 1), after = IntNum(n, 1);
-  for (size_t d = rank; d-- > 0;) {
-    Term k = FloorDiv(tap, Max(after_tap, 1)).Op("floor_mod", Max(block[d], 1));
-    Term p = FloorDiv(place, Max(after_place, 1)).Op("floor_mod", Max(places[d], 1));
-    Term at = (k * static_cast<double>(dilations[d])).Expand(1) + (p * static_cast<double>(strides[d])).Expand(0) -
-              static_cast<double>(pads[d]);
-    inside = inside && at >= IntNum(n, 0) && at < image[d];
-    position = position + at * after;
-    after_tap = after_tap * block[d];
-    after_place = after_place * places[d];
-    after = after * image[d];
-  }
-  Term target = inside.Select(position, size);
-  Term batch = DimOf(x, 0), rows = batch * FloorDiv(DimOf(x, 1), Max(taps, 1)), columns = taps * Product(places, n);
-  Term flat = ReshapeTo(x, {rows, columns});
-  Term index = BroadcastTo(ReshapeTo(target, Stack({columns})).Expand(0), Stack({rows, columns}));
-  Term zeros = Full(x.Number(0), Stack({rows, size + 1}));
-  Term sums(n, n.Call("scatter", {zeros, index, flat}, {{"axis", int64_t{1}}, {"reduction", std::string("add")}}));
-  std::vector<Term> dims{batch, FloorDiv(DimOf(x, 1), Max(taps, 1))};
-  dims.insert(dims.end(), image.begin(), image.end());
-  return ReshapeTo(SliceAxis(sums, 1, IntNum(n, 0), size), dims);
+  return ColumnsToImage(n, In(n, 0), at);
 }
 
 /// Elements back where a MaxPool took them from; the rest is 0. A given shape adds zeros at the ends.
@@ -120,7 +98,8 @@ Expr ImportAffineGrid(NodeImport& n) {
     return theta.Slice(2, at, at + 1).Squeeze({2}).Expand(1, static_cast<int>(spatial));
   };
   for (size_t d = 0; d < spatial; ++d) {
-    Term count = size[d + 2], i = Iota(count).As(dtype);
+    const Term count = size[d + 2];
+    Term i = Iota(count).As(dtype);
     Term points = align ? i * 2.0 / Max(count - 1, 1).As(dtype) - 1.0 : (i * 2.0 + 1.0) / Max(count, 1).As(dtype) - 1.0;
     // (1, .., points, .., 1)
     Term placed = points.Expand(1, static_cast<int>(spatial - d)).Expand(0, static_cast<int>(d) + 1);
@@ -134,14 +113,21 @@ Expr ImportAffineGrid(NodeImport& n) {
 /// A convolution that reads at places that another one computed: X, W, offset, B, mask.
 Expr ImportDeformConv(NodeImport& n) {
   if (n.Rank(0) != 4) n.Unsupported("deformable convolutions of other than two dimensions aren't implemented");
-  const IntList weights = n.StaticShape(1);
-  Window w = ReadWindow(n, {weights[2], weights[3]});
+  if (n.Rank(1) != 4) n.Invalid(StrCat("the weights have rank ", n.Rank(1), ", expected 4"));
+  Window w =
+      ReadWindow(n, n.HasAttr("kernel_shape") ? IntList() : IntList{n.StaticDim(n.In(1), 2), n.StaticDim(n.In(1), 3)});
   RequireKnownPadding(n, w);
-  const int64_t group = n.Int("group", 1), offset_group = n.Int("offset_group", 1);
-  const int64_t channels = n.StaticDim(n.In(0), 1), taps = weights[2] * weights[3];
-  if (group < 1 || offset_group < 1 || channels % group != 0 || weights[0] % group != 0 ||
-      channels % offset_group != 0 || channels / group != weights[1]) {
+  const int64_t group = n.Int("group", 1), offset_group = n.Int("offset_group", 1), taps = w.kernel[0] * w.kernel[1];
+  const int64_t* channels = AsConstInt(TypeOf(n.In(0))->shape[1]);
+  auto divides = [](int64_t by, const int64_t* size) { return size == nullptr || *size % by == 0; };
+  const int64_t *outputs = AsConstInt(TypeOf(n.In(1))->shape[0]), *inputs = AsConstInt(TypeOf(n.In(1))->shape[1]);
+  if (group < 1 || offset_group < 1 || !divides(group, channels) || !divides(group, outputs) ||
+      !divides(offset_group, channels) || (channels != nullptr && inputs != nullptr && *channels / group != *inputs)) {
     n.Invalid("the channels don't fit the groups");
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t* size = AsConstInt(TypeOf(n.In(1))->shape[2 + i]);
+    if (size != nullptr && *size != w.kernel[i]) n.Invalid("'kernel_shape' differs from the weights' shape");
   }
   for (size_t i = 0; i < 2; ++i) {
     const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[2 + i]);
@@ -157,14 +143,50 @@ Expr ImportDeformConv(NodeImport& n) {
                           {"dilations", w.dilations},
                           {"padding", w.pads},
                           {"groups", offset_group}}));  // (N, channels * taps, OH, OW)
-  Term x = columns.Reshape({0, group, channels / group * taps, -1});
-  Term kernel = In(n, 1).Reshape({1, group, weights[0] / group, weights[1] * taps});
+  const auto groups = static_cast<double>(group), window = static_cast<double>(taps);
+  const Term weights = In(n, 1), count = DimOf(weights, 0), each = DimOf(weights, 1) * window;
+  const Term places = DimOf(columns, 2) * DimOf(columns, 3);
+  Term x = ReshapeTo(columns, {DimOf(columns, 0), IntNum(n, group), each, places});
+  Term kernel = ReshapeTo(weights, {IntNum(n, 1), IntNum(n, group), FloorDiv(count, groups), each});
   Term y(n, MatMulAnyRank(n, kernel, x));  // (N, group, outputs, OH OW)
-  y = ReshapeTo(y, {DimOf(columns, 0), IntNum(n, weights[0]), DimOf(columns, 2), DimOf(columns, 3)});
+  y = ReshapeTo(y, {DimOf(columns, 0), count, DimOf(columns, 2), DimOf(columns, 3)});
   return n.Has(3) ? y + In(n, 3).Expand(1, 2) : y;
 }
 
 }  // namespace
+
+Term ColumnsToImage(NodeImport& n, const Term& x, const BlockPlaces& at) {
+  const Term size = Product(at.image, n), taps = Product(at.block, n);
+  // Of each tap (rows) and each place of the block (columns): where it stands in the flattened image, or behind it.
+  std::vector<Term> places;
+  for (size_t d = 0; d < at.image.size(); ++d) {
+    Term extent = (at.block[d] - 1) * static_cast<double>(at.dilations[d]) + 1;
+    Term room = at.image[d] + at.before[d] + at.after[d] - extent;
+    places.push_back(Max(FloorDiv(room, static_cast<double>(at.strides[d])) + 1, 0));
+  }
+  Term tap = Iota(taps), place = Iota(Product(places, n)), position = IntNum(n, 0).Expand(0, 2);
+  Term inside = position == position, after_tap = IntNum(n, 1), after_place = IntNum(n, 1), after = IntNum(n, 1);
+  for (size_t d = at.image.size(); d-- > 0;) {
+    Term k = FloorDiv(tap, Max(after_tap, 1)).Op("floor_mod", Max(at.block[d], 1));
+    Term p = FloorDiv(place, Max(after_place, 1)).Op("floor_mod", Max(places[d], 1));
+    Term on = (k * static_cast<double>(at.dilations[d])).Expand(1) +
+              (p * static_cast<double>(at.strides[d])).Expand(0) - at.before[d];
+    inside = inside && on >= IntNum(n, 0) && on < at.image[d];
+    position = position + on * after;
+    after_tap = after_tap * at.block[d];
+    after_place = after_place * places[d];
+    after = after * at.image[d];
+  }
+  Term target = inside.Select(position, size);
+  Term batch = DimOf(x, 0), rows = batch * FloorDiv(DimOf(x, 1), Max(taps, 1)), columns = taps * Product(places, n);
+  Term flat = ReshapeTo(x, {rows, columns});
+  Term index = BroadcastTo(ReshapeTo(target, Stack({columns})).Expand(0), Stack({rows, columns}));
+  Term zeros = Full(x.Number(0), Stack({rows, size + 1}));
+  Term sums(n, n.Call("scatter", {zeros, index, flat}, {{"axis", int64_t{1}}, {"reduction", std::string("add")}}));
+  std::vector<Term> dims{batch, FloorDiv(DimOf(x, 1), Max(taps, 1))};
+  dims.insert(dims.end(), at.image.begin(), at.image.end());
+  return ReshapeTo(SliceAxis(sums, 1, IntNum(n, 0), size), dims);
+}
 
 void RegisterSamplingRules(RuleTable& table) {
   table.Add1("Col2Im", {18}, ImportCol2Im);

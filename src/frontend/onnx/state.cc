@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/composed.h"
+#include "frontend/onnx/group_query_attention.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
@@ -31,6 +32,22 @@ Expr ImportSwiGlu(NodeImport& n) {
   return (a * (a * n.Float("alpha", 1.0)).Op("sigmoid")) * b;
 }
 
+/// The sum over taps of `x` (batch, channels, taps - 1 + length) times weights (channels, 1, taps).
+Term SumOfTaps(const Term& x, const Term& weights, const Term& length, const Term& taps) {
+  NodeImport& n = x.node();
+  if (const auto known = n.KnownElements(taps)) {
+    std::optional<Term> sum;
+    for (int64_t k = 0; k < known->front(); ++k) {
+      Term weight = weights.Slice(2, k, k + 1).Squeeze({1});  // (channels, 1)
+      Term term = SliceAxis(x, 2, IntNum(n, k), length + static_cast<double>(k)) * weight;
+      sum = sum ? *sum + term : term;
+    }
+    return *sum;
+  }
+  const Term seen = Iota(length).Expand(1) + Iota(taps).Expand(0);  // (length, taps)
+  return (x.Take(seen, 2) * weights).Sum({3});
+}
+
 /// A depthwise convolution that only looks back; what it sees of earlier calls is its state.
 std::vector<Expr> ImportCausalConv(NodeImport& n) {
   const std::string activation = n.Str("activation", "none");
@@ -39,32 +56,34 @@ std::vector<Expr> ImportCausalConv(NodeImport& n) {
   }
   if (n.Rank(0) != 3 || n.Rank(1) != 3) n.Invalid("the operand and the weights have to have rank 3");
   Term x = In(n, 0), weights = In(n, 1).As(kFloat32);
-  const int64_t taps = n.StaticDim(n.In(1), 2);
-  if (taps < 1) n.Invalid("the weights have no elements");
+  const Term taps = AtLeast(DimOf(weights, 2), 1, "number of the weights' elements"), kept = taps - 1;
   Term length = DimOf(x, 2), padded = x;
   if (n.Has(3)) {
-    const int64_t* kept = n.Rank(3) == 3 ? AsConstInt(TypeOf(n.In(3))->shape[2]) : nullptr;
-    if (kept != nullptr && *kept != taps - 1)
-      n.Invalid(StrCat("the state has length ", *kept, ", expected ", taps - 1));
-    padded = Concat({In(n, 3), x}, 2);
-  } else if (taps > 1) {
-    padded = Term(n, n.Pad(x, {0, 0, taps - 1}, {0, 0, 0}, x.Number(0), "constant"));
+    Term state = In(n, 3);
+    if (state.rank() != 3) n.Invalid(StrCat("the state has rank ", state.rank(), ", expected 3"));
+    const auto have = n.KnownElements(DimOf(state, 2)), want = n.KnownElements(kept);
+    if (have && want && *have != *want) {
+      n.Invalid(StrCat("the state has length ", have->front(), ", expected ", want->front()));
+    }
+    if (!have || !want)
+      state = SliceAxis(state, 2, IntNum(n, 0), EqualTo(DimOf(state, 2), kept, "length of the state"));
+    padded = Concat({state, x}, 2);
+  } else if (const auto known = n.KnownElements(kept)) {
+    if (known->front() > 0) padded = Term(n, n.Pad(x, {0, 0, known->front()}, {0, 0, 0}, x.Number(0), "constant"));
+  } else {
+    std::vector<Term> widths(6, IntNum(n, 0));
+    widths[4] = kept;
+    padded = Term(n, n.Call("dyn.nn.pad", {x, Stack(widths).Reshape({3, 2}), x.Number(0)},
+                            {{"pad_mode", std::string("constant")}}));
   }
-  Term wide = padded.As(kFloat32);
-  std::optional<Term> sum;
-  for (int64_t k = 0; k < taps; ++k) {
-    Term weight = weights.Slice(2, k, k + 1).Squeeze({1});  // (channels, 1)
-    Term term = SliceAxis(wide, 2, IntNum(n, k), length + static_cast<double>(k)) * weight;
-    sum = sum ? *sum + term : term;
-  }
-  Term y = *sum;
+  Term y = SumOfTaps(padded.As(kFloat32), weights, length, taps);
   if (n.Has(2)) y = y + In(n, 2).As(kFloat32).Expand(1);
   y = y.As(x.dtype());
   if (activation != "none") {
     Term w = y.As(kFloat32);
     y = (w * w.Op("sigmoid")).As(x.dtype());
   }
-  return {y, SliceAxis(padded, 2, length, length + static_cast<double>(taps - 1))};
+  return {y, SliceAxis(padded, 2, length, length + kept)};
 }
 
 /// Rows of `update` in place of those of a cache, from an index of each sample's own on.
@@ -112,32 +131,41 @@ class LinearAttention {
       CheckSameSize(In(n_, 0), 1, In(n_, i), 1, "the lengths of query and key or value");
     }
     if (n_.Has(3) && n_.Rank(3) != 4) n_.Invalid(StrCat("the state has rank ", n_.Rank(3), ", expected 4"));
-    const int64_t keys = n_.StaticDim(n_.In(1), 2) / heads_, values = n_.StaticDim(n_.In(2), 2) / heads_;
-    double scale = n_.Float("scale", 0.0);
-    scale_ = scale == 0 ? 1 / std::sqrt(static_cast<double>(keys)) : scale;
+    const Term key = Heads(1, heads_), value = Heads(2, heads_);
+    const Term size = DimOf(key, 3).As(kFloat32);
+    const double scale = n_.Float("scale", 0.0);
+    const Term factor = scale == 0 ? 1.0 / size.Op("sqrt") : size.Number(scale);
     const DataType dtype = n_.DType(0);
-    Term q = In(n_, 0).As(kFloat32).Reshape({0, 0, heads_, q_heads_ / heads_, keys});
-    std::vector<Term> sequences{q, Heads(1, keys), Heads(2, values)};
-    if (gated_) sequences.push_back(Decay(keys));
+    const Term heads = Heads(0, q_heads_);
+    Term q = heads.Reshape({0, 0, -4, heads_, q_heads_ / heads_, 0});
+    std::vector<Term> sequences{q, key, value};
+    if (gated_) sequences.push_back(Decay(key));
     if (delta_) sequences.push_back(In(n_, 5).As(kFloat32).Expand(3));
-    Term state = n_.Has(3) ? In(n_, 3).As(kFloat32) : Zeros(keys, values);
+    Term state = n_.Has(3) ? In(n_, 3).As(kFloat32) : Zeros(DimOf(key, 3), DimOf(value, 3));
     std::vector<Term> rows;
     Term last = Run(sequences, state, &rows);
-    Term y = rows[0].Reshape({0, 0, q_heads_ * values});
+    Term y = (rows[0] * factor).Reshape({0, 0, -3, 0}).Reshape({0, 0, -3});
     return {y.As(dtype), last.As(n_.Has(3) ? n_.DType(3) : dtype)};
   }
 
  private:
-  Term Heads(size_t i, int64_t size) { return In(n_, i).As(kFloat32).Reshape({0, 0, heads_, size}); }
-  Term Decay(int64_t keys) {
-    const int64_t size = n_.StaticDim(n_.In(4), 2);
-    if (size != heads_ && size != heads_ * keys) n_.Invalid("decay has another size than the heads or their keys");
-    return In(n_, 4).As(kFloat32).Reshape({0, 0, heads_, size / heads_});
+  /// (batch, length, heads, size) of input `i`.
+  Term Heads(size_t i, int64_t heads) {
+    const int64_t* width = AsConstInt(In(n_, i).shape()[2]);
+    if (width != nullptr && *width % heads != 0) n_.Invalid(StrCat(heads, " heads don't divide ", *width, " columns"));
+    return In(n_, i).As(kFloat32).Reshape({0, 0, heads, width == nullptr ? -1 : *width / heads});
   }
-  Term Zeros(int64_t keys, int64_t values) {
+  Term Decay(const Term& key) {
+    const Term decay = Heads(4, heads_);
+    const int64_t *size = AsConstInt(decay.shape()[3]), *keys = AsConstInt(key.shape()[3]);
+    if (size != nullptr && keys != nullptr && *size != 1 && *size != *keys) {
+      n_.Invalid("decay has another size than the heads or their keys");
+    }
+    return decay;
+  }
+  Term Zeros(const Term& keys, const Term& values) {
     Term batch = DimOf(In(n_, 0), 0);
-    return Full(Term(n_, n_.Scalar(kFloat32, 0)),
-                Stack({batch, IntNum(n_, heads_), IntNum(n_, keys), IntNum(n_, values)}));
+    return Full(Term(n_, n_.Scalar(kFloat32, 0)), Stack({batch, IntNum(n_, heads_), keys, values}));
   }
   /// The state after one step, and what it reads: (batch, heads, group, values).
   std::pair<Term, Term> Step(Term state, const std::vector<Term>& at) {
@@ -146,7 +174,7 @@ class LinearAttention {
     if (gated_) state = state * at[next++].Op("exp").Expand(3);
     if (delta_) v = at[next] * (v - (state * at[1].Expand(3)).Sum({2}));
     state = state + at[1].Expand(3) * v.Expand(2);
-    return {state, (state.Expand(2) * at[0].Expand(4)).Sum({3}) * scale_};
+    return {state, (state.Expand(2) * at[0].Expand(4)).Sum({3})};
   }
   /// All steps; `rows`: what they read, (batch, steps, ..).
   Term Run(const std::vector<Term>& sequences, Term state, std::vector<Term>* rows) {
@@ -185,7 +213,6 @@ class LinearAttention {
   std::string rule_;
   int64_t q_heads_ = 0, heads_ = 0;
   bool gated_ = false, delta_ = false;
-  double scale_ = 1;
 };
 
 std::vector<Expr> ImportLinearAttention(NodeImport& n) { return LinearAttention(n).Import(); }
@@ -199,13 +226,15 @@ Expr ImportFlexAttention(NodeImport& n) {
   for (const Term& other : {k, v}) CheckSameSize(q, 0, other, 0, "the batches of Q and K or V");
   CheckSameSize(k, 1, v, 1, "the heads of K and V");
   CheckSameSize(k, 2, v, 2, "the lengths of K and V");
-  const int64_t q_heads = n.StaticDim(q, 1), heads = n.StaticDim(k, 1);
-  if (heads < 1 || q_heads % heads != 0) n.Invalid(StrCat(q_heads, " heads of queries and ", heads, " of keys"));
-  auto repeated = [&](const Term& t) {
-    return q_heads == heads ? t : t.Op("repeat", {{"repeats", q_heads / heads}, {"axis", int64_t{1}}});
-  };
-  const double size = static_cast<double>(n.StaticDim(q, 3));
-  const double factor = std::sqrt(static_cast<double>(static_cast<float>(n.Float("scale", 1 / std::sqrt(size)))));
+  auto repeated = [&](const Term& t) { return Term(n, RepeatHeads(n, t, q)); };
+  const int64_t* size = AsConstInt(q.shape()[3]);
+  Term factor = q.Number(1);
+  if (n.HasAttr("scale") || size != nullptr) {
+    const double scale = n.HasAttr("scale") ? n.Float("scale") : 1 / std::sqrt(static_cast<double>(*size));
+    factor = q.Number(std::sqrt(static_cast<double>(static_cast<float>(scale))));
+  } else {
+    factor = (1.0 / DimOf(q, 3).As(kFloat32).Op("sqrt")).Op("sqrt").As(q.dtype());
+  }
   DataType precision = q.dtype() == DataType::Float(64) ? q.dtype() : kFloat32;
   if (n.HasAttr("softmax_precision")) precision = n.TypeAttr("softmax_precision");
   auto product = [&](const Term& a, const Term& b) { return Term(n, MatMulAnyRank(n, a, b)); };

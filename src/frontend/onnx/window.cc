@@ -8,16 +8,6 @@
 namespace treadle::onnx {
 namespace {
 
-std::vector<int64_t> Sizes(NodeImport& n, const char* name, size_t count, int64_t least) {
-  std::vector<int64_t> values = n.Ints(name, std::vector<int64_t>(count, std::max<int64_t>(least, 0)));
-  if (values.empty()) values.assign(count, std::max<int64_t>(least, 0));
-  if (values.size() != count) n.Invalid(StrCat("'", name, "' has ", values.size(), " entries, expected ", count));
-  for (int64_t value : values) {
-    if (value < least || value > INT32_MAX) n.Invalid(StrCat("'", name, "' has an entry of ", value));
-  }
-  return values;
-}
-
 void PadToSameSize(NodeImport& n, Window& w, bool upper) {
   w.upper = upper;
   for (size_t i = 0; i < w.spatial; ++i) {
@@ -39,6 +29,16 @@ void PadToSameSize(NodeImport& n, Window& w, bool upper) {
 
 }  // namespace
 
+std::vector<int64_t> WindowSizes(NodeImport& n, const char* name, size_t count, int64_t least) {
+  std::vector<int64_t> values = n.Ints(name, std::vector<int64_t>(count, std::max<int64_t>(least, 0)));
+  if (values.empty()) values.assign(count, std::max<int64_t>(least, 0));
+  if (values.size() != count) n.Invalid(StrCat("'", name, "' has ", values.size(), " entries, expected ", count));
+  for (int64_t value : values) {
+    if (value < least || value > INT32_MAX) n.Invalid(StrCat("'", name, "' has an entry of ", value));
+  }
+  return values;
+}
+
 Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transposed) {
   int rank = n.Rank(0);
   if (rank < 3 || rank > 5) n.Unsupported(StrCat("operands of rank ", rank, " aren't implemented (3 to 5 are)"));
@@ -47,17 +47,17 @@ Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transp
   w.kernel = kernel;
   if (kernel.empty() || n.HasAttr("kernel_shape")) {
     n.Ints("kernel_shape");
-    w.kernel = Sizes(n, "kernel_shape", w.spatial, 1);
+    w.kernel = WindowSizes(n, "kernel_shape", w.spatial, 1);
   }
   if (!kernel.empty() && kernel != w.kernel) n.Invalid("'kernel_shape' differs from the weights' shape");
-  w.strides = Sizes(n, "strides", w.spatial, 1);
-  w.dilations = Sizes(n, "dilations", w.spatial, 1);
+  w.strides = WindowSizes(n, "strides", w.spatial, 1);
+  w.dilations = WindowSizes(n, "dilations", w.spatial, 1);
   for (size_t i = 0; i < w.spatial; ++i) {
     if (w.kernel[i] > (int64_t{1} << 40) / w.dilations[i]) n.Invalid("the dilated kernel is too large");
   }
   std::string auto_pad = n.Str("auto_pad", "NOTSET");
   if (auto_pad == "NOTSET" || auto_pad.empty()) {
-    w.pads = Sizes(n, "pads", 2 * w.spatial, 0);
+    w.pads = WindowSizes(n, "pads", 2 * w.spatial, 0);
     return w;
   }
   if (auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER") {
@@ -91,7 +91,7 @@ void RequireKnownPadding(NodeImport& n, const Window& w) {
 
 int64_t OutputSize(const Window& w, size_t i, int64_t size, bool ceil) {
   int64_t room = size + w.pads[i] + w.pads[w.spatial + i] - w.Extent(i);
-  if (room < 0) return 0;
+  if (room <= -w.strides[i] || (room < 0 && !ceil)) return 0;
   int64_t out = (ceil ? (room + w.strides[i] - 1) / w.strides[i] : room / w.strides[i]) + 1;
   if (ceil && (out - 1) * w.strides[i] >= size + w.pads[i]) --out;
   return out;

@@ -22,6 +22,9 @@ struct Window {
   int64_t Extent(size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
 };
 
+/// The attribute `name`, which has `count` entries, none below `least`; left out or empty it is `least` everywhere.
+std::vector<int64_t> WindowSizes(NodeImport& n, const char* name, size_t count, int64_t least);
+
 /// Reads kernel_shape, strides, dilations, auto_pad and pads of a node whose operand 0 is [N, C, spatial...].
 /// `kernel` is what the weights say (empty: the attribute has to be there). With `transposed` auto_pad is left to the
 /// caller, `pads` being 0.
