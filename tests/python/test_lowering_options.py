@@ -36,6 +36,7 @@ def test_options_with_the_only_value(key, value):
 
 
 @pytest.mark.parametrize("key,value,message", [
+    ("tir.detect_global_barrier", True, "tir.detect_global_barrier must be false: no target has a barrier"),
     ("tir.HoistIfThenElse", {"support_block_scope_hosting": True}, "support_block_scope_hosting must be false: .*barriers"),
     ("tir.InjectDoubleBuffer", {"split_loop": 2}, "split_loop is 2; expected 1: .*schedule"),
     ("tir.InjectDoubleBuffer", {"loop": 2}, "no integer option 'loop'; it has: split_loop"),

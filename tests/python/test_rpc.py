@@ -99,6 +99,9 @@ def test_files_and_registered_functions(remote):
     for name in ("../a.txt", "/etc/passwd", ""):
         with pytest.raises(tvm.Error, match="isn't the name of a file"):
             remote.download(name)
+    with pytest.raises(tvm.Error, match="the session has no file 'none.txt'$"):
+        remote.download("none.txt")
+    assert uploaded(remote).type_key == "rpc"
 
 
 def test_errors_come_back_with_their_class(remote):

@@ -475,3 +475,35 @@ def test_reinterpreted_bits():
         np.testing.assert_array_equal(out.numpy(), a.view("int32"))
     with pytest.raises(tvm.DTypeError, match="reinterpret of float32 as int64: widths differ"):
         tir.reinterpret("int64", tir.const(1.0, "float32"))
+
+
+def test_sizes_may_be_parameters_after_the_buffers():
+    @T.prim_func
+    def last(a: T.handle, b: T.handle, n: T.int32):
+        A = T.match_buffer(a, (4, n), "float32")
+        B = T.match_buffer(b, (4,), "float32")
+        for i in T.parallel(4):
+            B[i] = A[i, n - 1]
+
+    text = last.script()
+    assert "T.var" not in text
+    again = from_source(text)
+    assert tvm.ir.structural_equal(last, again) and again.script() == text
+    a, b = np.arange(12, dtype="float32").reshape(4, 3), tvm.nd.empty((4,))
+    tvm.build(again, target="llvm")(tvm.nd.array(a), b, 3)
+    np.testing.assert_array_equal(b.numpy(), a[:, 2])
+
+
+def test_intrinsics_may_end_with_their_dtype():
+    @T.prim_func
+    def older(a: T.handle):
+        A = T.match_buffer(a, (4,), "float32")
+        for i in range(4):
+            A[i] = T.exp(A[i], dtype="float32") + T.if_then_else(i < 2, T.float32(1), T.float32(2), dtype="float32")
+            A[i] = A[i] + T.call_pure_extern("sqrtf", A[i], dtype="float32")
+
+    value = tvm.nd.array(np.zeros(4, "float32"))
+    tvm.build(older, target="llvm")(value)
+    np.testing.assert_allclose(value.numpy(), np.array([2, 2, 3, 3]) + np.sqrt([2, 2, 3, 3]), rtol=1e-6)
+    with pytest.raises(ScriptError, match="dtype is int32, but the result of exp is float32"):
+        from_source("@T.prim_func\ndef f(x: T.float32):\n    T.evaluate(T.exp(x, dtype=\"int32\"))\n")

@@ -91,6 +91,7 @@ class RemoteModule(_Remote):
     """A module of the server."""
 
     entry_name = "__tvm_main__"
+    type_key = "rpc"
 
     def get_function(self, name: str, query_imports: bool = False) -> RemoteFunction:
         return self.rpc_session._ask({"op": "function", "id": self._id, "name": name, "imports": query_imports})

@@ -59,7 +59,10 @@ class Session:
         self._path(header["name"]).write_bytes(blobs[0])
 
     def do_download(self, header: Mapping[str, Any], _: Any) -> Any:
-        return self._path(header["name"]).read_bytes()
+        path = self._path(header["name"])
+        if not path.is_file():
+            raise Error(f"the session has no file '{header['name']}'")
+        return path.read_bytes()
 
     def do_remove(self, header: Mapping[str, Any], _: Any) -> None:
         self._path(header["name"]).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expressions of TVMScript: Python's syntax trees evaluated to expressions of loop-level code, and to plain values."""
 import ast
+import inspect
 from typing import Any
 
 from ..error import Error
@@ -331,7 +332,23 @@ class Expressions:
         if isinstance(node.func, ast.Name) and function not in _BUILTINS.values() and not self._trusted:
             self.fail(node, f"'{node.func.id}' can't be called here")
         args, named = self.arguments(node)
-        return function(*[a.as_expr() if isinstance(a, EqualOp) else a for a in args], **named)
+        args = [a.as_expr() if isinstance(a, EqualOp) else a for a in args]
+        if "dtype" in named and isinstance(node.func, ast.Attribute) and callable(function):
+            return self._typed_call(node, function, args, named)
+        return function(*args, **named)
+
+    def _typed_call(self, node, function, args, named):
+        """A call with dtype=, which intrinsics of older scripts end with: T.exp(x, dtype="float32")."""
+        names = list(inspect.signature(function).parameters)
+        if names[:1] == ["dtype"] and len(args) > 0:
+            return function(named.pop("dtype"), *args, **named)
+        if "dtype" in names:
+            return function(*args, **named)
+        dtype = str(named.pop("dtype"))
+        result = function(*args, **named)
+        if isinstance(result, PrimExpr) and str(result.dtype) != dtype:
+            self.fail(node, f"dtype is {dtype}, but the result of {node.func.attr} is {result.dtype}")
+        return result
 
     def _let(self, node):
         where = node.keywords[0].value if len(node.keywords) == 1 and node.keywords[0].arg == "where" else None

@@ -374,7 +374,7 @@ class Printer:
         self._owners: dict[Any, Any] = {}
         symbol = attrs.pop("global_symbol", None)
         name = _identifier(str(symbol or name or "main"))
-        params, top = [], []
+        params, top, matched = [], [], []
         for param in func.params:
             buffer = func.buffer_map.get(param)
             if buffer is None:
@@ -385,7 +385,9 @@ class Printer:
             else:
                 handle = self.name(param, f"{buffer.name.lower()}_handle")
                 params.append(f"{handle}: T.handle")
-                top += self._match(buffer, handle)
+                matched.append((buffer, handle))
+        for buffer, handle in matched:  # sizes may be later parameters
+            top += self._match(buffer, handle)
         if attrs:
             top.insert(0, f"T.func_attr({self._mapping(attrs)})")
         if symbol is not None and str(symbol) != name:

@@ -20,6 +20,7 @@ constexpr const char* kUserPasses = "tir.add_lower_pass";
 constexpr const char* kPartitionOption = "tir.LoopPartition";
 constexpr const char* kHoistOption = "tir.HoistIfThenElse";
 constexpr const char* kDoubleBufferOption = "tir.InjectDoubleBuffer";
+constexpr const char* kGlobalBarrierOption = "tir.detect_global_barrier";
 
 /// An integer (or bool) of an option that is a map, such as tir.UnrollLoop, which takes the given names.
 int MapOption(const transform::PassContext& context, const char* option, const std::vector<std::string>& names,
@@ -53,6 +54,11 @@ void CheckFixedOptions(const transform::PassContext& context) {
                        ": support_block_scope_hosting must be false: conditions stay within loops bound to ",
                        "threads, which all have to reach the barriers"));
   }
+  if (context->GetConfigBool(kGlobalBarrierOption, false)) {
+    throw Error(StrCat(kGlobalBarrierOption,
+                       " must be false: no target has a barrier across all blocks of a kernel; "
+                       "split the computation into several kernels"));
+  }
   const int split = MapOption(context, kDoubleBufferOption, {"split_loop"}, "split_loop", 1);
   if (split < 0 || split > 1) {
     throw Error(StrCat(kDoubleBufferOption, ": split_loop is ", split, "; expected 1: the loop around a double buffer ",
@@ -75,6 +81,7 @@ void RegisterLowerOptions() {
   transform::RegisterPassConfig("tir.disable_assert", "bool", "assertions written in functions are left out (false)");
   transform::RegisterPassConfig(
       kHoistOption, "map", "support_block_scope_hosting (false): must be false; conditions leave other loops always");
+  transform::RegisterPassConfig(kGlobalBarrierOption, "bool", "must be false: kernels have no barrier across blocks");
   transform::RegisterPassConfig(kDoubleBufferOption, "map", "split_loop (1): must be 1; loops are split in schedules");
   transform::RegisterPassConfig("relay.backend.disable_compile_engine_cache", "bool",
                                 "the cache of kernels on disk isn't used (false)");
