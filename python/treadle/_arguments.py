@@ -97,7 +97,10 @@ MOST = 2**63 - 1  # of int64
 def whole(what: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """A whole number within limits."""
     if not _whole(value) or value < least or value > (MOST if most is None else most):
-        limits = f"{least} or more" if most is None else f"{least} to {most}"
+        if _whole(value):
+            limits = f"{least} or more" if most is None else f"{least} to {most}"
+        else:
+            limits = f"a whole number {f'of {least} or more' if most is None else f'from {least} to {most}'}"
         raise Error(f"{what} is {_short(value)}; expected {limits}")
     return int(value)
 
