@@ -295,3 +295,48 @@ from onnxruntime.quantization import QuantFormat, quantize_dynamic
 assert "treadle" not in QuantFormat.__module__ and treadle.onnxruntime.capi is onnxruntime.capi
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_overridden_dimensions_are_shown_and_checked(data):
+    options, theirs = ort.SessionOptions(), reference.SessionOptions()
+    for each in (options, theirs):
+        each.add_free_dimension_override_by_name("batch", 3)
+    session, peer = ort.InferenceSession(data, options), reference.InferenceSession(data, theirs)
+    assert [value.shape for value in session.get_inputs()] == [value.shape for value in peer.get_inputs()] == [[3, 4]]
+    assert session.get_outputs()[0].shape == [3, 300]
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="Got: 2 Expected: 3"):
+        session.run(None, {"x": np.ones((2, 4), np.float32)})
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("batsh", 3)  # ONNX Runtime ignores it
+    with pytest.warns(UserWarning, match="'batsh' has no effect.*did you mean 'batch'"):
+        session = ort.InferenceSession(data, options)
+    assert session.run(None, {"x": np.ones((2, 4), np.float32)})[0].shape == (2, 300)
+
+
+def test_enumerations_print_their_names(data):
+    options, theirs = ort.SessionOptions(), reference.SessionOptions()
+    for field in ("graph_optimization_level", "execution_mode", "execution_order"):
+        assert str(getattr(options, field)) == str(getattr(theirs, field))
+    options.graph_optimization_level = 1
+    assert options.graph_optimization_level.name == "ORT_ENABLE_BASIC"
+
+
+def test_a_model_without_version_has_onnxruntimes_largest(data):
+    model = onnx.load_from_string(data)
+    model.ClearField("model_version")
+    data = model.SerializeToString()
+    assert ort.InferenceSession(data).get_modelmeta().version == reference.InferenceSession(data).get_modelmeta().version
+
+
+def test_what_is_no_model_is_named(tmp_path):
+    (tmp_path / "notes.onnx").write_text("not a model")
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidProtobuf, match=r"Load model from .*notes\.onnx failed: the file"):
+        ort.InferenceSession(tmp_path / "notes.onnx")
+    with pytest.raises(TypeError, match="seed: expected a whole number, got str"):
+        ort.set_seed("one")
+
+
+def test_all_exceptions_of_onnxruntime_exist():
+    theirs, own = (each.capi.onnxruntime_pybind11_state for each in (reference, ort))
+    names = [name for name, value in vars(theirs).items() if isinstance(value, type) and issubclass(value, Exception)]
+    assert names and not [name for name in names if not issubclass(getattr(own, name, object), RuntimeError)]

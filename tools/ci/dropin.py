@@ -551,7 +551,7 @@ def main():
     wrong = 0
     for name in args.names or PROGRAMS:
         theirs, cold, warm = ask("onnxruntime", name), ask("treadle", name), ask("treadle", name)
-        failed = next((f"{who} fails: {run[1]}" for who, run in (("onnxruntime", theirs), ("treadle", warm))
+        failed = next((f"{who} fails: {run[1]}" for who, run in (("onnxruntime", theirs), ("treadle", cold), ("treadle", warm))
                        if isinstance(run[1], str)), None)
         agrees = failed is None and same(warm[0], theirs[0]) and same(cold[0], theirs[0])
         wrong += not agrees

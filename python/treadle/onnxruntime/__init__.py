@@ -2,6 +2,7 @@
 """A drop-in replacement for the package onnxruntime: `import treadle.onnxruntime as onnxruntime`, or call
 `treadle.onnxruntime.install()` before other packages import it."""
 import importlib.util
+import numbers
 import sys
 import typing as _typing
 from collections.abc import Callable
@@ -66,6 +67,8 @@ def print_debug_info() -> None:
 
 def set_seed(seed: int) -> None:
     """Without effect: random operators use the seeds in the model."""
+    if not isinstance(seed, numbers.Integral):
+        raise TypeError(f"seed: expected a whole number, got {type(seed).__name__}")
 
 
 def disable_telemetry_events() -> None:

@@ -45,3 +45,19 @@ class EPFail(Error):
 
 class ModelLoaded(Error):
     """Never raised; for programs that name it."""
+
+
+class NotFound(Error):
+    """Never raised; for programs that name it."""
+
+
+class DeviceReset(Error):
+    """Never raised; for programs that name it."""
+
+
+class ModelLoadCanceled(Error):
+    """Never raised; for programs that name it."""
+
+
+class ModelRequiresCompilation(Error):
+    """Never raised; for programs that name it."""

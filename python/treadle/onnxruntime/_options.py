@@ -10,7 +10,14 @@ from .._core import CancelToken
 from ._errors import InvalidArgument, NotImplemented
 
 
-class GraphOptimizationLevel(enum.IntEnum):
+class _Named(enum.IntEnum):
+    """Compares as a number, prints as the name, as ONNX Runtime's do."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class GraphOptimizationLevel(_Named):
     """Optimisation levels, which correspond to opt_level 0, 2, 3 and 3."""
 
     ORT_DISABLE_ALL = 0
@@ -20,14 +27,14 @@ class GraphOptimizationLevel(enum.IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(enum.IntEnum):
+class ExecutionMode(_Named):
     """Without effect: operators run sequentially, each on all threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(enum.IntEnum):
+class ExecutionOrder(_Named):
     """Has no meaning for compiled models."""
 
     DEFAULT = 0
@@ -99,6 +106,8 @@ class SessionOptions(_Config):
             kind = type(self._FIELDS[name]) if name in self._FIELDS else None
             if isinstance(kind, enum.EnumMeta) and value not in list(kind):
                 raise InvalidArgument(f"{name} is {value!r}; expected one of {', '.join(str(each.name) for each in kind)}")
+            if isinstance(kind, enum.EnumMeta):
+                value = kind(value)
             object.__setattr__(self, name, value)
 
     def add_session_config_entry(self, key: str, value: str) -> None:

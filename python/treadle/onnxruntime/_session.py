@@ -6,6 +6,7 @@ import os
 import pathlib
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -192,7 +193,8 @@ class InferenceSession:
             info = _info_of_library(self._model)
         else:
             data, directory = _read(path_or_bytes)
-            info, external = self._model_info(data, directory)
+            info, external = self._model_info(data, directory, self._model_path)
+            self._override(info)
             self._models = self._compile(data, external, info, threads)
         self._inputs = [NodeArg(value) for value in info["inputs"]]
         self._outputs = [NodeArg(value) for value in info["outputs"]]
@@ -200,7 +202,7 @@ class InferenceSession:
         self._by_name = {value.name: value for value in self._inputs}
 
     @staticmethod
-    def _model_info(data: bytes, directory: str) -> "tuple[dict[str, Any], str | None]":
+    def _model_info(data: bytes, directory: str, path: str | None) -> "tuple[dict[str, Any], str | None]":
         """What the model says of itself, and the folder of its external data (None: it has none)."""
         read = get_global_func("frontend.onnx.ModelInfo")
         try:
@@ -212,10 +214,22 @@ class InferenceSession:
                 return json.loads(read(data, directory)), directory
         except error.ModelFormatError as problem:
             refusal = problem
-        raise _errors.InvalidProtobuf(f"Load model failed: {refusal}") from None
+        text = str(refusal).removeprefix("model: ")
+        raise _errors.InvalidProtobuf(f"Load model{f' from {path}' if path else ''} failed: {text}") from None
+
+    def _override(self, info: Mapping[str, Any]) -> None:
+        """Puts the sizes of free dimension overrides into the shapes of inputs and outputs."""
+        named = {dim for value in info["inputs"] for dim in value["shape"] or [] if isinstance(dim, str)}
+        self._dims = {name: size for name, size in getattr(self._options, "_dims", {}).items() if name in named}
+        unknown = [name for name in getattr(self._options, "_dims", {}) if name not in named]
+        if unknown:
+            warnings.warn(f"free dimension override '{unknown[0]}' has no effect: no input has a dimension of that name"
+                          f"{_arguments.suggest(unknown[0], named)}", stacklevel=3)
+        for value in [*info["inputs"], *info["outputs"]]:
+            value["shape"] = value["shape"] and [self._dims.get(dim, dim) for dim in value["shape"]]
 
     def _compile(self, data: bytes, directory: str | None, info: Mapping[str, Any], threads: int) -> "_Models":
-        dims = dict(getattr(self._options, "_dims", {}))
+        dims = dict(self._dims)
         level = getattr(self._options, "graph_optimization_level", GraphOptimizationLevel.ORT_ENABLE_ALL)
         options = {"threads": threads, "dims": dims, "opt_level": _LEVELS.get(level, 3)}
         static = all(isinstance(dim, int) or dim in dims for value in info["inputs"] for dim in value["shape"] or [None])

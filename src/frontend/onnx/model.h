@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -196,8 +197,8 @@ struct Model {
   std::map<std::string, int64_t> opset_imports;  ///< domain ("" for ai.onnx) to version
   std::string producer_name;
   std::string producer_version;
-  std::string domain;         ///< reverse DNS name of its maker
-  int64_t model_version = 0;  ///< as its maker counts
+  std::string domain;                                           ///< reverse DNS name of its maker
+  int64_t model_version = std::numeric_limits<int64_t>::max();  ///< the maximum, as in ONNX Runtime: none is given
   std::string doc_string;
   std::map<std::string, std::string> metadata;
   Graph graph;
