@@ -49,6 +49,19 @@ std::string ChoicesOf(const CLI::Option& option) {
   return begin == std::string::npos || end < begin ? "" : Replace(type.substr(begin + 1, end - begin - 1), ",", " ");
 }
 
+bool TakesNumber(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT");
+}
+
+/// "-o" and "--output".
+std::vector<std::string> NamesOf(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
 /// A line of bash's "case" for a verb: its flags, words that its argument may be, and values of the flag before.
 std::string BashCase(const CLI::App& verb, const std::string& common) {
   std::string values, words;
@@ -107,11 +120,17 @@ std::string Zsh(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands(nullptr)) {
     verbs += StrCat("    ", Quoted(verb->get_name() + ":" + text_of(verb->get_description())), "\n");
     cases += StrCat("    ", verb->get_name(), ") _arguments");
-    for (const CLI::Option* option : FlagsOf(*verb)) {
-      for (const std::string& name : option->get_lnames()) {
-        const std::string value = option->get_items_expected_max() > 0 ? ":value:_files" : "";
-        cases +=
-            StrCat(" \\\n      ", Quoted(StrCat("*--", name, "[", text_of(option->get_description()), "]", value)));
+    for (const CLI::Option* option : verb->get_options()) {
+      const std::string choices = ChoicesOf(*option);
+      if (!option->nonpositional()) {  // the verb is the first argument
+        if (!choices.empty())
+          cases += StrCat(" \\\n      ", Quoted(StrCat("2:", option->get_name(), ":(", choices, ")")));
+        continue;
+      }
+      const std::string of = !choices.empty() ? StrCat("(", choices, ")") : TakesNumber(*option) ? "" : "_files";
+      const std::string value = option->get_items_expected_max() > 0 ? ":value:" + of : "";
+      for (const std::string& name : NamesOf(*option)) {
+        cases += StrCat(" \\\n      ", Quoted(StrCat("*", name, "[", text_of(option->get_description()), "]", value)));
       }
     }
     cases += " \\\n      '*:file:_files' ;;\n";
@@ -140,12 +159,22 @@ std::string Fish(const CLI::App& app) {
   for (const CLI::App* verb : app.get_subcommands(nullptr)) {
     text += StrCat("complete -c treadle -f -n __fish_use_subcommand -a ", verb->get_name(), " -d ",
                    Quoted(verb->get_description()), "\n");
-    for (const CLI::Option* option : FlagsOf(*verb)) {
-      for (const std::string& name : option->get_lnames()) {
-        text +=
-            StrCat("complete -c treadle -n '__fish_seen_subcommand_from ", verb->get_name(), "' -l ", name,
-                   option->get_items_expected_max() > 0 ? " -r" : "", " -d ", Quoted(option->get_description()), "\n");
+    for (const CLI::Option* option : verb->get_options()) {
+      const std::string choices = ChoicesOf(*option);
+      const std::string of_verb = StrCat("complete -c treadle -n '__fish_seen_subcommand_from ", verb->get_name(), "'");
+      if (!option->nonpositional()) {
+        if (!choices.empty()) text += StrCat(of_verb, " -f -a ", Quoted(choices), "\n");
+        continue;
       }
+      std::string names;
+      for (const std::string& name : option->get_snames()) names += " -s " + name;
+      for (const std::string& name : option->get_lnames()) names += " -l " + name;
+      const bool takes = option->get_items_expected_max() > 0;
+      const std::string value = !takes                 ? ""
+                                : !choices.empty()     ? " -x -a " + Quoted(choices)
+                                : TakesNumber(*option) ? " -x"
+                                                       : " -r";
+      text += StrCat(of_verb, names, value, " -d ", Quoted(option->get_description()), "\n");
     }
   }
   return text;

@@ -18,13 +18,13 @@ bool IsTerminal() {
   return isatty(STDERR_FILENO) != 0 && kind != nullptr && std::strcmp(kind, "dumb") != 0;
 }
 
-size_t Columns() {
+}  // namespace
+
+size_t TerminalColumns() {
   constexpr size_t kUsual = 80;
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
-
-}  // namespace
 
 std::string ProgressBar(double part, size_t width) {
   const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(width));
@@ -73,7 +73,7 @@ void ProgressLine::Show(const std::string& line, bool at_once) {
   if (shown_ && !at_once && now - last_ < kInterval) return;
   last_ = now;
   shown_ = true;
-  std::cerr << "\r" << line.substr(0, Columns() - 1) << "\x1b[K" << std::flush;
+  std::cerr << "\r" << line.substr(0, TerminalColumns() - 1) << "\x1b[K" << std::flush;
 }
 
 }  // namespace treadle::cli

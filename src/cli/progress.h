@@ -36,6 +36,9 @@ class ProgressLine {
   std::string counted_;
 };
 
+/// Of the terminal that standard error is; 80 where it is none.
+size_t TerminalColumns();
+
 /// "[=====>    ]" for a part of the whole between 0 and 1.
 std::string ProgressBar(double part, size_t width);
 

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cli/commands.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
@@ -46,8 +47,7 @@ class StatusLine {
     const std::chrono::duration<double> since = now - last_;
     if (isatty(STDERR_FILENO) != 0) {
       if (since.count() < 0.1) return;
-      constexpr size_t kWidth = 118;
-      std::cerr << "\r\033[K" << text.substr(0, kWidth) << std::flush;
+      std::cerr << "\r\033[K" << text.substr(0, TerminalColumns() - 1) << std::flush;
     } else {
       if (since.count() < 5) return;
       std::cerr << text << "\n";
@@ -83,7 +83,9 @@ struct TuneVerb {
     }
     CheckTextOutputs({request.output, report}, {request.compile.model});
     StatusLine status;
-    request.progress = [&status](const std::string& line) { status(line); };
+    if (request.compile.verbosity != Verbosity::kQuiet) {
+      request.progress = [&status](const std::string& line) { status(line); };
+    }
     const TuneResult result = Compiler().tune(request);
     if (!report.empty()) WriteText(report, IsJson(report) ? result.json + "\n" : result.html);
     std::cout << (json ? result.json + "\n" : "\n" + result.text);

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <set>
 
 #include "runtime/file_io.h"
@@ -19,6 +20,10 @@ void CheckRecordsPath(const std::string& path, const std::vector<std::string>& i
   runtime::CheckOutputPath(path, runtime::FileKind::kText, inputs);
   if (access(path.c_str(), W_OK) != 0 && errno != ENOENT) {
     throw Error(StrCat("can't write '", path, "': ", std::strerror(errno)));
+  }
+  std::ifstream existing(path);
+  if (const int first = existing.peek(); existing && first != '{' && first != '\n' && first != '\r') {
+    throw Error(StrCat("can't append to '", path, "': it isn't a file of tuning records; choose another name"));
   }
 }
 

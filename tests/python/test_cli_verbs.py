@@ -150,6 +150,29 @@ def test_other_shells_get_every_verb(shell):
     assert all(verb in script for verb in ("compile", "profile", "doctor", "input-shapes"))
 
 
+def test_other_shells_get_short_flags_and_choices():
+    zsh, fish = run("completion", "zsh").stdout, run("completion", "fish").stdout
+    assert "'*-o[" in zsh and ":value:(f32 bf16 f16 mixed auto)'" in zsh and "'2:action:(show clear limit)'" in zsh
+    assert " -s o -l output -r " in fish and " -l precision -x -a 'f32 bf16 f16 mixed auto' " in fish
+    for shell, script in (("zsh", zsh), ("fish", fish)):
+        if shutil.which(shell):
+            subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
+def test_fish_completes(tmp_path):
+    (tmp_path / "treadle.fish").write_text(run("completion", "fish").stdout)
+
+    def complete(line):
+        script = f"source {tmp_path / 'treadle.fish'}; complete -C '{line}'"
+        return [row.split("\t")[0] for row in subprocess.run(["fish", "-c", script], capture_output=True, text=True,
+                                                              check=True).stdout.splitlines()]
+
+    assert complete("treadle pro") == ["profile"]
+    assert complete("treadle compile --precision m") == ["mixed"]
+    assert complete("treadle cache cl") == ["clear"]
+
+
 def test_unknown_shells_are_refused():
     assert run("completion", "csh").stderr == "error: no completion for the shell 'csh'\nhelp: there are: bash, zsh, fish\n"
 
