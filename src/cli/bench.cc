@@ -314,7 +314,7 @@ void AddBench(CLI::App* app, Action* action) {
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
   verb->inputs.AddTo(&sub, &verb->flags, "; inputs not given are random");
   verb->counted = sub.Add("--repeat", &verb->repeat, "number of measured runs (default: 20)").Positive();
-  sub.Add("-t,--time", &verb->seconds, "measure for this many seconds instead of a fixed number of runs").NonNegative();
+  sub.Add("-t,--time", &verb->seconds, "measure for this many seconds instead of a fixed number of runs").AboveZero();
   sub.Add("--warm-up", &verb->warm_up, "number of warm-up runs (default: 3)").NonNegative();
   sub.Add("--requests", &verb->requests, "also measure the throughput of this many concurrent requests (default: 1)")
       .Between(1, kMaxRequests);

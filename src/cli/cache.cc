@@ -42,7 +42,7 @@ struct CacheVerb {
     } else {
       if (!stats.problem.empty()) std::cout << "not used   " << stats.problem << "\n";
       std::cout << "directory  " << stats.directory << "\nkernels    " << stats.entries << "\nsize       "
-                << stats.bytes / 1024 << " KiB of at most " << stats.limit / 1024 << " KiB\n";
+                << SizeText(stats.bytes) << " of at most " << SizeText(stats.limit) << "\n";
     }
     return 0;
   }

@@ -47,8 +47,7 @@ void CompileFlags::AddTo(Verb* verb) {
                 "memory limit for the contents of an ONNX file: 2GiB (default: about ten times its size)"),
       verb->Add("--precision", &precision,
                 "number format of matrix products and convolutions, accumulated in float32: f32, bf16, f16, mixed "
-                "(bf16 where it "
-                "is faster), auto (mixed, within --max-error)")
+                "(bf16 where it is faster), auto (mixed, within --max-error); 8 and 4 bits: treadle quantize")
           .OneOf({"f32", "bf16", "f16", "mixed", "auto"}),
       verb->Add("--max-error", &max_error,
                 "with --precision auto: limit for the error of the outputs relative to their norm (default: 0.01)")

@@ -203,6 +203,8 @@ Error Unexpected(const CLI::App& app) {
     std::string message = StrCat("unexpected argument '", first, "' for ", verb->get_name());
     message += first.find('=') != std::string::npos
                    ? "\nhelp: flags that take name=value are repeated: --dim a=1 --dim b=2"
+               : verb->get_name() == "ops" && first.ends_with(".onnx")
+                   ? StrCat("\nhelp: --model ", first, " lists what a model needs")
                    : StrCat("\nhelp: treadle ", verb->get_name(), " --help lists its arguments");
     return Error(message);
   }
@@ -336,6 +338,7 @@ int RunVerb(int argc, char** argv) {
     std::string help;
     for (const CLI::App* sub : app.get_subcommands())
       help = StrCat("\nhelp: treadle ", sub->get_name(), " --help lists its arguments");
+    if (std::string_view(error.what()) == "--output is required") help = "\nhelp: name the file to write: -o NAME";
     return Report(error.what() + help, ExitCode::kUsage);
   }
   return action();

@@ -14,7 +14,12 @@ std::vector<LayerComparison> CompareOutputs(const NamedTensors& actual, const Na
     for (const auto& [other, tensor] : expected) {
       if (other == name || (other.empty() && actual.size() == 1)) found = &tensor;
     }
-    if (found == nullptr) throw Error(StrCat("the reference has no value for output '", name, "'"));
+    if (found == nullptr) {
+      std::string names;
+      for (const auto& [other, tensor] : expected) names += StrCat(names.empty() ? "" : ", ", other);
+      throw Error(
+          StrCat("the reference has no value for output '", name, "'; it has: ", names.empty() ? "none" : names));
+    }
     comparisons.push_back({name, Compare(value, *found, tolerance)});
   }
   return comparisons;

@@ -12,6 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare.h"
+#include "cli/options.h"
 #include "treadle/base/error.h"
 #include "treadle/base/json.h"
 #include "treadle/runtime/limits.h"
@@ -117,8 +118,8 @@ int Doctor(bool json) {
     rows.push_back({"cache", cache.directory.empty() ? "off"
                              : !cache.problem.empty()
                                  ? "not used: " + cache.problem
-                                 : StrCat(cache.directory, ": ", cache.entries, " kernels, ", cache.bytes >> 20,
-                                          " of at most ", cache.limit >> 20, " MiB")});
+                                 : StrCat(cache.directory, ": ", cache.entries, " kernels, ", SizeText(cache.bytes),
+                                          " of at most ", SizeText(cache.limit))});
   }
   rows.push_back({"largest tensor", StrCat(runtime::MaxTensorBytes() >> 20, " MiB (--max-tensor-bytes)")});
   const char* plugins = std::getenv("TREADLE_PLUGIN_PATH");

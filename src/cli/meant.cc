@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <map>
 
 #include "treadle/base/error.h"
@@ -49,6 +50,11 @@ const Words& Flags() {
   return words;
 }
 
+std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 bool Has(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -58,8 +64,7 @@ std::string Meant(const std::string& name) { return StrCat("; did you mean '", n
 }  // namespace
 
 std::string MeantVerb(const std::string& word, const std::vector<std::string>& verbs) {
-  std::string lower = word;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = Lower(word);
   if (Has(verbs, lower)) return Meant(lower);
   if (const auto known = Verbs().find(lower); known != Verbs().end()) return Meant(known->second);
   return DidYouMean(word, verbs);
@@ -77,6 +82,33 @@ std::string MeantFlag(const std::string& option, const std::vector<std::string>&
   std::string meant = DidYouMean(name.substr(2), flags);
   if (const size_t quote = meant.find('\''); quote != std::string::npos) meant.insert(quote + 1, "--");
   return meant;
+}
+
+std::string MeantFile(const std::string& path) {
+  constexpr size_t kMost = 1000;
+  const std::filesystem::path wanted(path), folder = wanted.parent_path();
+  const std::string name = Lower(wanted.filename());
+  std::vector<std::string> stems;  // without extensions, which make all names alike
+  std::map<std::string, std::string> models;
+  std::error_code failure;
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, failure);
+  for (const std::filesystem::directory_iterator end; !failure && entry != end && stems.size() < kMost;
+       entry.increment(failure)) {
+    const std::filesystem::path file = entry->path().filename();
+    const std::string extension = Lower(file.extension());
+    if (extension != ".onnx" && extension != ".so" && extension != ".relay") continue;
+    const std::string found = folder / file;
+    if (Lower(file) == name || Lower(file.stem()) == name) return Meant(found);
+    const bool same_kind = extension == Lower(wanted.extension());
+    if (same_kind && models.emplace(file.stem(), found).second) stems.push_back(file.stem());
+  }
+  constexpr size_t kShort = 5;  // of shorter names half the letters may differ
+  if (wanted.stem().string().size() < kShort) return "";
+  std::sort(stems.begin(), stems.end());
+  for (const std::string& stem : stems) {
+    if (DidYouMean(wanted.stem(), stems) == Meant(stem)) return Meant(models.at(stem));
+  }
+  return "";
 }
 
 }  // namespace treadle::cli

@@ -14,4 +14,8 @@ std::string MeantVerb(const std::string& word, const std::vector<std::string>& v
 /// The same of an option, with its hyphens ("--iterations", "-n"); `flags` are the verb's, without hyphens.
 std::string MeantFlag(const std::string& option, const std::vector<std::string>& flags);
 
+/// "; did you mean 'net.onnx'?" of a path to a model that doesn't exist: a file in the same folder with a similar name,
+/// or one that differs only in the extension or in case.
+std::string MeantFile(const std::string& path);
+
 }  // namespace treadle::cli

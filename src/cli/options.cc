@@ -141,4 +141,9 @@ uint64_t ParseSize(const std::string& what, const std::string& text) {
   return value << shift;
 }
 
+std::string SizeText(uint64_t bytes) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  return bytes == 0 ? "0" : bytes < 10 * kMiB ? StrCat(bytes >> 10, " KiB") : StrCat(bytes >> 20, " MiB");
+}
+
 }  // namespace treadle::cli

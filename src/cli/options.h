@@ -22,6 +22,8 @@ std::map<std::string, std::string> ParsePairs(const std::string& flag, const std
 std::vector<double> ParseNumbers(const std::string& flag, const std::string& text);
 /// "512MiB", "2GiB", "1000000", "0" in bytes.
 uint64_t ParseSize(const std::string& what, const std::string& text);
+/// "266 KiB", "512 MiB": what ParseSize reads, without fractions.
+std::string SizeText(uint64_t bytes);
 /// Items of comma-separated lists, in order, without empty ones.
 std::vector<std::string> SplitLists(const std::vector<std::string>& texts);
 

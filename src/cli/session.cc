@@ -10,6 +10,7 @@
 #include <limits>
 #include <set>
 
+#include "cli/meant.h"
 #include "treadle/base/error.h"
 #include "treadle/base/suggest.h"
 #include "treadle/runtime/plugin.h"
@@ -36,7 +37,7 @@ void CheckExists(const std::string& path) {
   } else if (path.starts_with("~")) {
     help = "\nhelp: shells do not expand ~ in quotes; use $HOME";
   }
-  throw Error(StrCat("can't open ", path, ": ", failure ? failure.message() : "no such file", help));
+  throw Error(StrCat("can't open ", path, ": ", failure ? failure.message() : "no such file", MeantFile(path), help));
 }
 
 void CheckNotDash(const std::string& path) {
@@ -172,7 +173,16 @@ const std::string& OnlyInput(const Model& model, const std::string& what) {
   return model.inputs()[0].name;
 }
 
-/// Throws Error for sizes of what the model doesn't leave open.
+/// Throws Error for the name of an input where a file is expected.
+void CheckNotInput(const Model& model, const std::string& source) {
+  for (const TensorInfo& info : model.inputs()) {
+    if (info.name == source)
+      throw Error(
+          StrCat("input '", source, "' has no value\nhelp: -i ", source, "=random, or -i ", source, "=file.npy"));
+  }
+}
+
+/// Throws Error for sizes of dimensions that aren't dynamic.
 void CheckDims(const Model& model, const DynamicSizes& sizes) {
   std::vector<std::string> open;
   for (const TensorInfo& info : model.inputs()) {
@@ -182,7 +192,7 @@ void CheckDims(const Model& model, const DynamicSizes& sizes) {
   }
   for (const auto& [name, size] : sizes.dims) {
     if (std::find(open.begin(), open.end(), name) != open.end()) continue;
-    throw Error(StrCat("the model leaves no dimension called '", name, "' open", DidYouMean(name, open)));
+    throw Error(StrCat("the compiled model has no dynamic dimension '", name, "'", DidYouMean(name, open)));
   }
   for (const auto& [name, shape] : sizes.shapes) FindInput(model, name);
 }
@@ -214,6 +224,7 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
       put(info.name, ReadPicture(source, info, options.pictures));
     } else {
       if (!name.empty()) FindInput(model, name);
+      if (name.empty()) CheckNotInput(model, source);
       NamedTensors tensors = ReadTensors(source);
       if (!name.empty() && tensors.size() != 1) {
         throw Error(StrCat(source, " holds ", tensors.size(), " tensors; input '", name, "' needs one"));

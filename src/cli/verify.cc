@@ -68,12 +68,13 @@ struct VerifyVerb {
       const runtime::Model model = LoadOrCompile(plain);
       return NameOutputs(model, model.Run({given.begin(), given.end()}));
     }
-    if (!std::filesystem::exists(reference)) {
+    const std::string extension = std::filesystem::path(reference).extension();
+    const bool readable = extension == ".npz" || extension == ".npy" || extension == ".pb";
+    if (!readable && !std::filesystem::exists(reference)) {
       throw Error(StrCat("there is no reference '", reference, "'; expected onnxruntime, interp, or a file of outputs",
                          DidYouMean(reference, {"onnxruntime", "interp"})));
     }
-    const std::string extension = std::filesystem::path(reference).extension();
-    if (extension != ".npz" && extension != ".npy" && extension != ".pb") {
+    if (!readable) {
       throw Error(StrCat("a file of outputs is .npz, .npy or .pb, not '", reference, "'"));
     }
     return ReadTensors(reference);

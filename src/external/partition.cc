@@ -61,12 +61,19 @@ std::string Join(const std::vector<std::string>& parts) {
   return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// Libraries are also called by the names of their packages.
+std::string MeantCodegen(const std::string& name, const std::vector<std::string>& known) {
+  const bool dnn = name == "onednn" || name == "oneDNN" || name == "mkldnn";
+  const bool blas = name == "blas" || name == "openblas" || name == "mkl";
+  return dnn ? "; did you mean 'dnnl'?" : blas ? "; did you mean 'cblas'?" : DidYouMean(name, known);
+}
+
 void CheckNames(const std::vector<std::string>& names) {
   std::vector<std::string> known = ListCodegens();
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       throw TargetError(
-          StrCat("unknown external code generator '", name, "'; there are: ", Join(known), DidYouMean(name, known)));
+          StrCat("unknown external code generator '", name, "'; there are: ", Join(known), MeantCodegen(name, known)));
     }
     const Codegen* codegen = FindCodegen(name);
     if (codegen == nullptr || !codegen->require) continue;

@@ -54,6 +54,23 @@ std::string Suggest(const std::string& name, const std::map<std::string, T>& tab
   return DidYouMean(name, names);
 }
 
+/// Of options also "; did you mean 'relay.FuseOps.max_depth'?" for 'max_depth'.
+std::string SuggestOption(const std::string& name, const std::map<std::string, ConfigOption>& table) {
+  std::string only;
+  for (const auto& [known, unused] : table) {
+    if (!known.ends_with("." + name)) continue;
+    if (!only.empty()) return "";
+    only = known;
+  }
+  return only.empty() ? Suggest(name, table) : StrCat("; did you mean '", only, "'?");
+}
+
+std::string ValueText(const ObjectRef& value) {
+  if (!value.defined()) return "nothing";
+  if (const auto* text = value.as<StringNode>()) return StrCat("the string '", text->value, "'");
+  return StrCat("a value of type ", value->type_key());
+}
+
 bool HasKind(const ObjectRef& value, const std::string& kind) {
   if (kind == "int" || kind == "bool") return value.as<IntImmNode>() != nullptr;
   if (kind == "string") return value.as<StringNode>() != nullptr;
@@ -67,12 +84,12 @@ void CheckConfig(const PassContext& context) {
   for (const auto& [key, value] : context->config) {
     auto it = registry.options.find(key.str());
     if (it == registry.options.end()) {
-      throw Error(StrCat("unknown option '", key.str(), "' in the pass context", Suggest(key.str(), registry.options),
-                         "; candidates are: ", Names(registry.options)));
+      throw Error(StrCat("unknown option '", key.str(), "' in the pass context",
+                         SuggestOption(key.str(), registry.options), "; candidates are: ", Names(registry.options)));
     }
     if (!HasKind(value, it->second.kind)) {
-      throw Error(StrCat("option '", key.str(), "' of the pass context must be of kind ", it->second.kind,
-                         ", but its value is of class ", value.defined() ? value->type_key() : "null"));
+      throw Error(StrCat("option '", key.str(), "' of the pass context must be of type ", it->second.kind, ", got ",
+                         ValueText(value)));
     }
   }
 }

@@ -35,7 +35,7 @@ Type HostCallInfer(const InferContext& context) {
   if (attrs->kind == "optional") return OptionalOf(tensor);
   if (attrs->kind == "optional_sequence") return OptionalOf(SequenceOf(tensor));
   if (attrs->kind == "map") return MapType();
-  if (attrs->kind != "tensor" || attrs->rank < 0) throw Error(StrCat("host functions don't give ", attrs->kind));
+  if (attrs->kind != "tensor" || attrs->rank < 0) throw Error(StrCat("host functions don't return ", attrs->kind));
   return tensor;
 }
 

@@ -47,8 +47,7 @@ T* Require(T* pointer, const char* name) {
 }
 
 [[noreturn]] void RefuseHandle(const char* kind) {
-  throw treadle::Error(
-      treadle::StrCat("the ", kind, " isn't one that this library handed out, or it was freed already"));
+  throw treadle::Error(treadle::StrCat("the ", kind, " wasn't created by this library, or it was freed already"));
 }
 
 TreadleModel* Checked(TreadleModelHandle model) {

@@ -153,7 +153,7 @@ void CheckOutputFolder(const std::string& path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
     const int reason = errno;
     throw Error(StrCat("can't write to '", path,
-                       "': ", folder == path ? "" : StrCat("nothing can be made in the folder '", folder, "': "),
+                       "': ", folder == path ? "" : StrCat("can't create files in the folder '", folder, "': "),
                        std::strerror(reason)));
   }
 }

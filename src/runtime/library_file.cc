@@ -42,7 +42,7 @@ class ElfFile {
   ElfFile(std::string_view bytes, std::string path, bool for_this_machine = true)
       : bytes_(bytes), path_(std::move(path)) {
     if (bytes_.size() < SELFMAG || std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0) {
-      Fail("not a compiled model (no shared library)");
+      Fail("not a compiled model (the file isn't a shared library)");
     }
     header_ = At<Elf64_Ehdr>(0, "header");
     if (header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_ident[EI_DATA] != ELFDATA2LSB) {

@@ -59,7 +59,7 @@ void CopyStrided(const DLTensor& from, const DLTensor& to) {
 void CheckDevice(Device device, const char* what) {
   const bool exists = device.device_id >= 0 && DeviceAPI::Find(device.device_type) != nullptr;
   if (exists) return;
-  throw TargetError(StrCat(what, " is on a device that isn't here: ", DeviceTypeName(device.device_type), ":",
+  throw TargetError(StrCat(what, " is on a device that isn't available: ", DeviceTypeName(device.device_type), ":",
                            device.device_id, " (type ", static_cast<int>(device.device_type), ")"));
 }
 

@@ -33,7 +33,7 @@ ParamList LoadParams(std::string_view bytes, const std::string& what) {
   std::unordered_set<std::string_view> names;
   for (auto& [name, array] : params) {
     std::string_view text = reader.ReadString();
-    if (!names.insert(text).second) reader.Fail(StrCat("parameter \"", text, "\" is there twice"));
+    if (!names.insert(text).second) reader.Fail(StrCat("parameter \"", text, "\" is given twice"));
     name = text;
   }
   uint64_t tensors = reader.Read<uint64_t>();

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
 #include "runtime/file_io.h"
 #include "runtime/hash64.h"
+#include "treadle/base/error.h"
 #include "treadle/base/json.h"
 #include "treadle/schedule/kernel.h"
 
@@ -139,7 +141,11 @@ RecordFile ReadRecords(const std::string& text) {
   return file;
 }
 
-RecordFile ReadRecordFile(const std::string& path) { return ReadRecords(runtime::ReadFile(path)); }
+RecordFile ReadRecordFile(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) throw Error(StrCat("can't open ", path, ": no such file"));
+  return ReadRecords(runtime::ReadFile(path));
+}
 
 std::string MachineId(const TargetFeatures& m) {
   return StrCat(m.arch, "-v", m.vector_bits, "x", m.vector_registers, m.fma ? "-fma" : "", m.vnni ? "-vnni" : "",

@@ -63,6 +63,8 @@ def folder(tmp_path_factory):
     np.save(path / "big.npy", np.ones((4, 3), "float32"))
     np.savez(path / "other.npz", z=np.ones((2, 3), "float32"))
     np.savez(path / "golden.npz", q=np.ones((2, 3), "float32"))
+    onnx.save(relu(["batch", "seq"], TensorProto.INT64), path / "tokens.onnx")
+    (path / "white.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(30))
     (path / "folder").mkdir()
     (path / "loop").symlink_to("loop")
     for name in "md":
@@ -79,6 +81,7 @@ def of_run(*arguments):
 
 
 SHAPES = "; expected name:[dim,dim,...], such as \"x:[1,3,224,224]\""
+CODEGENS = "c, cblas, ccompiler, dnnl, examplejsoncompiler, json"
 KINDS = "; known are: llvm, c, opencl, stackvm, null"
 
 
@@ -137,7 +140,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
      "--by: expected one of call, kernel, compiler, got 'kernl'; did you mean 'kernel'?"),
     (("bench", "m.so", "--repeat", "0"), 2, "--repeat: expected a number of 1 or more, got '0'"),
     (("bench", "m.so", "--requests", "0"), 2, "--requests: expected a whole number from 1 to 1024, got '0'"),
-    (("bench", "m.so", "-t", "-1"), 2, "--time: expected a number of 0 or more, got '-1'"),
+    (("bench", "m.so", "-t", "0"), 2, "--time: expected a number above 0, got '0'"),
     (("bench", "m.so", "--warm-up", "-1"), 2, "--warm-up: expected a number of 0 or more, got '-1'"),
     (("verify", "m.onnx", "--rtol", "-1"), 2, "--rtol: expected a number of 0 or more, got '-1'"),
     (("verify", "m.onnx", "--snr", "x"), 2, "--snr: expected a number of 0 or more, got 'x'"),
@@ -150,15 +153,15 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("compile", "text.onnx", "-o", "a.so"), 4, "text.onnx: the file is text, not an ONNX model"),
     (("compile", "empty.onnx", "-o", "a.so"), 4, "empty.onnx: the file is empty"),
     (("compile", "zip.onnx", "-o", "a.so"), 4, "zip.onnx: the file is a ZIP archive, not an ONNX model"),
-    (("compile", "m.so", "-o", "a.so"), 4, "m.so: the file is an ELF binary, not an ONNX model"),
-    (("explain", "m.so"), 4, "m.so: the file is an ELF binary, not an ONNX model"),
+    (("compile", "m.so", "-o", "a.so"), 4, "m.so: the file is an ELF binary (a compiled model?), not an ONNX model"),
+    (("explain", "m.so"), 4, "m.so: the file is an ELF binary (a compiled model?), not an ONNX model"),
     (("compile", "m.onnx", "-o", "m.onnx"), 2, "can't write 'm.onnx': it is the input 'm.onnx'"),
     (("compile", "m.onnx", "-o", "notes.txt"), 2,
      "can't write 'notes.txt': there is a file that isn't a shared library; remove it first, or choose another name"),
     (("compile", "m.onnx", "-o", "nodir/a.so"), 2, "can't write 'nodir/a.so': there is no folder 'nodir'"),
     (("compile", "m.onnx", "-o", "folder"), 2, "can't write 'folder': it is a directory"),
     (("run", "none.so"), 2, "can't open none.so: no such file"),
-    (("run", "text.so"), 4, "text.so: not a compiled model (no shared library)"),
+    (("run", "text.so"), 4, "text.so: not a compiled model (the file isn't a shared library)"),
     (("inspect", "none.so"), 2, "can't open none.so: no such file"),
     (("ops", "--model", "none.onnx"), 2, "file 'none.onnx' can't be opened: No such file or directory"),
     (("report", "m.onnx", "-o", "m.onnx"), 2, "can't write 'm.onnx': it is the input 'm.onnx'"),
@@ -169,7 +172,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (of_run("--labels", "none.txt", "--top-k", "1"), 2, "can't open none.txt: No such file or directory"),
     (of_compile("--plugin", "none.so"), 2,
      "can't load plug-in none.so: ./none.so: cannot open shared object file: No such file or directory"),
-    (of_compile("--records", "none.jsonl"), 4, "can't read none.jsonl: No such file or directory"),
+    (of_compile("--records", "none.jsonl"), 2, "can't open none.jsonl: no such file"),
     # Targets, passes, stages.
     (of_compile("--target", "lvm"), 2, "unknown target kind \"lvm\"" + KINDS + "; did you mean 'llvm'?"),
     (of_compile("--target", "cuda"), 2, "unknown target kind \"cuda\"" + KINDS),
@@ -209,11 +212,11 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("run", "i8.onnx", "-i", "x=random:0..300"), 2, "input 'x' is of type int8, which has no 300"),
     (("run", "m.so", "-i", "other.npz"), 2, "the model has no input 'z'; it has: x"),
     (of_run("-i", "x=zeros"), 2, "input 'x' is given twice"),
-    (of_run("--dim", "batch=1"), 2, "the model leaves no dimension called 'batch' open"),
+    (of_run("--dim", "batch=1"), 2, "the compiled model has no dynamic dimension 'batch'"),
     (of_run("--precision", "bf16"), 2, "--precision says how to compile, but m.so is compiled already"),
     (("inspect", "m.so", "--dim", "batch=1"), 2, "--dim says how to compile, but m.so is compiled already"),
     (("run", "d.so", "-i", "random", "--dim", "bacth=1"), 2,
-     "the model leaves no dimension called 'bacth' open; did you mean 'batch'?"),
+     "the compiled model has no dynamic dimension 'bacth'; did you mean 'batch'?"),
     (("run", "d.so", "-i", "random", "--dim", "batch=1..8"), 2,
      "--dim: d.so is compiled already: a size is expected, not the range '1..8'"),
     (("run", "d.so", "-i", "random", "--input-shapes", "x:[2]"), 2, "input 'x' has rank 2, the given shape has rank 1"),
@@ -232,7 +235,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("run", "m.so", "-i", "=i.npy"), 2, "-i =i.npy: the name of the input is empty"),
     (("run", "m.so", "-i", "x=other.npz"), 2, "other.npz holds 'z', not 'x'"),
     (("run", "m.onnx", "-i", "x=other.npz"), 2, "other.npz holds 'z', not 'x'"),
-    (("bench", "m.so", "-t", "inf"), 2, "--time: expected a number of 0 or more, got 'inf'"),
+    (("bench", "m.so", "-t", "inf"), 2, "--time: expected a number above 0, got 'inf'"),
     (("bench", "m.so", "-t", "1", "--repeat", "3"), 2, "--repeat and --time contradict each other"),
     (("bench", "m.so", "--json", "m.so"), 2, "can't write 'm.so': it is the input 'm.so'"),
     (("bench", "m.so", "--json", "nodir/b.json"), 2, "can't write 'nodir/b.json': there is no folder 'nodir'"),
@@ -258,12 +261,12 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (of_compile("--target", "llvm -mcpu=skylak"), 2,
      "-mcpu=skylak isn't a processor that LLVM knows for x86_64-pc-linux-gnu; did you mean 'skylake'?"),
     (of_compile("--target", "llvm -mtriple=foo-bar"), 2,
-     "-mtriple=foo-bar isn't a machine that code is made for: those are x86_64 and aarch64"),
-    (of_compile("--target", "llvm -mtriple="), 2, "-mtriple= isn't a machine that code is made for: those are x86_64 and aarch64"),
+     "-mtriple=foo-bar: unsupported architecture; supported are x86_64 and aarch64"),
+    (of_compile("--target", "llvm -mtriple="), 2, "-mtriple=: unsupported architecture; supported are x86_64 and aarch64"),
     (of_compile("--target", "llvm -mtriple=x86_64-pc-windows-msvc"), 2,
-     "-mtriple=x86_64-pc-windows-msvc isn't a system that libraries are made for: those are ELF, as on Linux"),
+     "-mtriple=x86_64-pc-windows-msvc: unsupported object format; supported is ELF, as on Linux"),
     (of_compile("--target", "llvm -mtriple=aarch64-apple-darwin"), 2,
-     "-mtriple=aarch64-apple-darwin isn't a system that libraries are made for: those are ELF, as on Linux"),
+     "-mtriple=aarch64-apple-darwin: unsupported object format; supported is ELF, as on Linux"),
     (of_compile("--target", '{"kind":"llvm"'), 2, "a target given as JSON can't be read: parse error at line 1, column 15: syntax error "
      "while parsing object - unexpected end of input; expected '}'"),
     (of_compile("--target", '{"mcpu":"native"}'), 2, 'target {"mcpu":"native"}: a target given as JSON needs "kind", a text'),
@@ -287,7 +290,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("verify", "m.onnx", "--reference", "tensorflow"), 2,
      "there is no reference 'tensorflow'; expected onnxruntime, interp, or a file of outputs"),
     (("verify", "m.so", "--layers"), 2, "--layers needs an .onnx model and --reference onnxruntime"),
-    (("verify", "m.so", "-i", "x=ones", "--reference", "golden.npz"), 2, "the reference has no value for output 'y'"),
+    (("verify", "m.so", "-i", "x=ones", "--reference", "golden.npz"), 2, "the reference has no value for output 'y'; it has: q"),
     (("verify", "m.onnx", "--reference", "m.so"), 2, "a file of outputs is .npz, .npy or .pb, not 'm.so'"),
     (of_compile("-o", "b.so"), 2, "--output is given twice"),
     (of_compile("--max-error", "0.1"), 2, "--max-error has no effect without --precision auto"),
@@ -323,7 +326,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("run", "d.so", "-i", "random", "--dim", "height=0"), 2, "--dim: height=0 must be positive"),
     (of_run("-o", "y.txt"), 2, "can't tell the format of y.txt by its name; expected .npz or .npy"),
     (of_run("--repeat", "1.5"), 2, "--repeat: expected a whole number of at most 2147483647, got '1.5'"),
-    (("inspect", "other.npz"), 4, "other.npz: not a compiled model (no shared library)"),
+    (("inspect", "other.npz"), 4, "other.npz: not a compiled model (the file isn't a shared library)"),
     (("records", "foo", "notes.txt"), 2, "action: expected one of list, best, check, merge, prune, got 'foo'"),
     (("tune", "m.onnx", "-o", "r.jsonl", "--trials", "-1"), 2, "--trials: expected a number of 0 or more, got '-1'"),
     (("--config", "list.toml", "bench", "m.onnx"), 2, "list.toml: no verb has an option 'a'"),
@@ -363,9 +366,23 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (of_compile("--dump", "ll", "--dump-dir", "m.onnx"), 2, "can't write to 'm.onnx': it isn't a folder"),
     (("verify", "m.onnx", "d.onnx"), 2, "unexpected argument 'd.onnx' for verify"),
     (("bench", "m.so", "--threads", "two"), 2, "--threads: expected a whole number from 0 to 64, got 'two'"),
-    (("bench", "m.so", "-t", "1s"), 2, "--time: expected a number of 0 or more, got '1s'"),
+    (("bench", "m.so", "-t", "1s"), 2, "--time: expected a number above 0, got '1s'"),
     (("tune", "m.onnx", "-o", "r.jsonl", "--time", "0"), 2, "--time: expected a time such as 90s, 10m or 1h, not '0'"),
     (("records", "merge", "none.jsonl", "-o", "all.jsonl"), 2, "can't open none.jsonl: no such file"),
+    (("tune", "m.onnx", "-o", "notes.txt"), 2,
+     "can't append to 'notes.txt': it isn't a file of tuning records; choose another name"),
+    (("verify", "m.onnx", "--reference", "none.npz"), 2, "can't open none.npz: No such file or directory"),
+    (("run", "m.so", "-i", "x"), 2, "input 'x' has no value"),
+    (("run", "D.so", "-i", "random"), 2, "can't open D.so: no such file; did you mean 'd.so'?"),
+    (("inspect", "./typoo.onnx"), 2, "can't open ./typoo.onnx: no such file; did you mean './typo.onnx'?"),
+    (("compile", "newer", "-o", "a.so"), 2, "can't open newer: no such file; did you mean 'newer.onnx'?"),
+    (("compile", "white.png", "-o", "a.so"), 4, "white.png: the file is a PNG picture, not an ONNX model"),
+    (("run", "tokens.onnx", "-i", "x=white.png"), 2,
+     "input 'x' (batch, seq) can't be a picture: expected NCHW or NHWC with 1, 3 or 4 channels"),
+    (of_compile("--external", "onednn"), 2, "unknown external code generator 'onednn'; there are: " + CODEGENS +
+     "; did you mean 'dnnl'?"),
+    (of_compile("--pass-config", "relay.FuseOps.max_depth=few"), 2,
+     "option 'relay.FuseOps.max_depth' of the pass context must be of type int, got the string 'few'"),
 ], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
 def test_what_is_said(folder, arguments, status, text):
     result = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
@@ -436,6 +453,8 @@ def test_another_shape_than_the_models_is_named(folder):
 @pytest.mark.parametrize("arguments, line", [
     (("compile",), "help: treadle compile --help lists its arguments"),
     (("ops", "Conv"), "help: treadle ops --help lists its arguments"),
+    (("ops", "m.onnx"), "help: --model m.onnx lists what a model needs"),
+    (("compile", "m.onnx"), "help: name the file to write: -o NAME"),
     (("m.onnx",), "help: such as treadle run m.onnx; treadle --help lists the verbs"),
     (of_compile("--dim", "batch=2"), "help: shapes by input (--input-shapes, `shapes` in Python) say other sizes"),
     (("compile", "-", "-o", "a.so"), "help: models are read from files, not from standard input"),

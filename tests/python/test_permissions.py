@@ -63,7 +63,7 @@ IN_RO = "files can't be made in the folder 'ro': Permission denied"
 @pytest.mark.parametrize("arguments, text", [
     (("compile", "m.onnx", "-o", "ro/a.so"), f"can't write 'ro/a.so': {IN_RO}"),
     (("compile", "m.onnx", "--target", "c", "-o", "ro/c/"),
-     "can't write to 'ro/c/': nothing can be made in the folder 'ro': Permission denied"),
+     "can't write to 'ro/c/': can't create files in the folder 'ro': Permission denied"),
     (("compile", "m.onnx", "-o", "mine/a.so", "--dump", "tir", "--dump-dir", "ro"), "can't write to 'ro': Permission denied"),
     (("run", "m.so", "-i", "random", "-o", "ro/y.npz"), f"can't write 'ro/y.npz': {IN_RO}"),
     (("profile", "m.so", "--trace", "ro/t.json"), f"can't write 'ro/t.json': {IN_RO}"),
@@ -72,7 +72,7 @@ IN_RO = "files can't be made in the folder 'ro': Permission denied"
     (("tune", "m.onnx", "-o", "ro/r.jsonl", "--time", "1s"), f"can't write 'ro/r.jsonl': {IN_RO}"),
     (("tune", "m.onnx", "-o", "records.jsonl", "--time", "1s"), "can't write 'records.jsonl': Permission denied"),
     (("verify", "m.onnx", "--reduce", "ro/case"),
-     "can't write to 'ro/case': nothing can be made in the folder 'ro': Permission denied"),
+     "can't write to 'ro/case': can't create files in the folder 'ro': Permission denied"),
     (("compile", "unread.onnx", "-o", "mine/a.so"), "can't read unread.onnx: Permission denied"),
     (("run", "unread.so", "-i", "random"), "can't read unread.so: Permission denied"),
     (("inspect", "unread.so"), "can't read unread.so: Permission denied"),

@@ -77,7 +77,7 @@ def test_required_and_disabled_passes():
 def test_an_unknown_option_names_near_ones():
     with pytest.raises(treadle.Error, match=r"did you mean 'relay\.FuseOps\.max_depth'\?"):
         PassContext(config={"relay.FuseOps.max_dept": 3})
-    with pytest.raises(treadle.Error, match="max_depth.*must be of kind int"):
+    with pytest.raises(treadle.Error, match="max_depth.*must be of type int, got"):
         PassContext(config={"relay.FuseOps.max_depth": "deep"})
     assert PassContext.list_configs()["relay.FuseOps.max_depth"]["type"] == "int"
 

@@ -118,7 +118,7 @@ TEST_F(CApiMisuse, HandlesOfOthersAndFreedOnes) {
   auto* model = reinterpret_cast<TreadleModelHandle>(words);
   auto* module = reinterpret_cast<TreadleModuleHandle>(words);
   auto* func = reinterpret_cast<TreadleFuncHandle>(words);
-  const char* foreign = "isn't one that this library handed out";
+  const char* foreign = "wasn't created by this library";
   ExpectError(TreadleModelRun(model), foreign);
   ExpectError(TreadleModuleGetFunction(module, "f", 0, &other_func_), foreign);
   ExpectError(TreadleFuncCall(func, nullptr, nullptr, 0, &ret_, &code_), foreign);
@@ -272,7 +272,7 @@ TEST_F(CApiMisuse, ValuesWithoutMeaning) {
   TreadleByteArray bytes{nullptr, 5};
   refused(kTreadleBytes, &bytes, "argument 0 (bytes) has no data");
   void* slot = values_.data();
-  refused(kTreadleObjectRValue, &slot, "isn't one that this library handed out");
+  refused(kTreadleObjectRValue, &slot, "wasn't created by this library");
   ExpectError(TreadleFuncRegisterGlobal("", func_, 0), "'name' is empty");
 }
 

@@ -57,7 +57,7 @@ struct RecordFile {
 };
 /// Never throws on what the text holds.
 RecordFile ReadRecords(const std::string& text);
-/// Throws ModelFormatError where the file can't be read.
+/// Throws Error where there is no such file, ModelFormatError where it can't be read.
 RecordFile ReadRecordFile(const std::string& path);
 
 /// What a measured time depends on: the instruction set, caches, cores; not the frequency.

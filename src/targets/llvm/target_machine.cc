@@ -97,11 +97,10 @@ void CheckTriple(const std::string& triple) {
   const std::string help = "\nhelp: such as -mtriple=aarch64-linux-gnu; without -mtriple it is this machine";
   if (llvm::TargetRegistry::lookupTarget(triple, error) == nullptr) {
     throw TargetError(
-        StrCat("-mtriple=", triple, " isn't a machine that code is made for: those are x86_64 and aarch64", help));
+        StrCat("-mtriple=", triple, ": unsupported architecture; supported are x86_64 and aarch64", help));
   }
   if (!llvm::Triple(triple).isOSBinFormatELF()) {
-    throw TargetError(
-        StrCat("-mtriple=", triple, " isn't a system that libraries are made for: those are ELF, as on Linux", help));
+    throw TargetError(StrCat("-mtriple=", triple, ": unsupported object format; supported is ELF, as on Linux", help));
   }
 }
 

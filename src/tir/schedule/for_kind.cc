@@ -43,9 +43,9 @@ void CheckIndependent(const ScheduleState& state, const ForNode* loop, const cha
       if (threads && axis->iter_type == IterVarType::kCommReduce && b.block()->init.defined()) {
         ReductionOver(state.FindBlock(b.name()), loop, primitive);
         if (!is_const_int(loop->extent)) {
-          throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives the reduction axis '",
-                                     axis->var->name_hint, "' of block '", b.name(),
-                                     "'; for threads to reduce it, its ",
+          throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var),
+                                     " iterates over the reduction axis '", axis->var->name_hint, "' of block '",
+                                     b.name(), "'; for threads to reduce it, its ",
                                      "extent must be a constant. Split it by one"));
         }
         reduced_by_threads = true;
@@ -54,11 +54,12 @@ void CheckIndependent(const ScheduleState& state, const ForNode* loop, const cha
       bool is_private = true;
       for (const BufferRegion& w : b.block()->writes) is_private &= IsPrivateTo(state, loop, w->buffer);
       if (is_private && axis->iter_type == IterVarType::kCommReduce) {
-        throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives the reduction axis '",
-                                   axis->var->name_hint, "' of block '", b.name(), "'; use rfactor on it first"));
+        throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var),
+                                   " iterates over the reduction axis '", axis->var->name_hint, "' of block '",
+                                   b.name(), "'; use rfactor on it first"));
       }
-      throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives axis '", axis->var->name_hint,
-                                 "' of block '", b.name(), "', which is ",
+      throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " iterates over axis '",
+                                 axis->var->name_hint, "' of block '", b.name(), "', which is ",
                                  axis->iter_type == IterVarType::kCommReduce ? "a reduction axis" : "not data-parallel",
                                  "; only data-parallel axes can run at once"));
     }

@@ -231,7 +231,7 @@ void RequireAnyOrder(const PlacedBlock& b, const std::vector<Var>& loops) {
     for (const Var& var : loops) {
       if (!UsesLoopVar(b.realize->iter_values[i], var)) continue;
       throw ScheduleError(StrCat("reorder: axis '", axis->var->name_hint, "' of block '", b.name(),
-                                 "' must run in order, and loop ", LoopName(var), " drives it"));
+                                 "' must run in order, and loop ", LoopName(var), " iterates over it"));
     }
   }
   // A reduction is initialised at its first iteration. Where one loop drives both where and what is added, another
@@ -240,8 +240,9 @@ void RequireAnyOrder(const PlacedBlock& b, const std::vector<Var>& loops) {
   for (const Var& var : loops) {
     const auto [data, reduction] = IterKindsBoundTo(b, var);
     if (!data || !reduction) continue;
-    throw ScheduleError(StrCat("reorder: loop ", LoopName(var), " drives both data and reduction axes of block '",
-                               b.name(), "'; decompose the reduction or don't fuse them"));
+    throw ScheduleError(StrCat("reorder: loop ", LoopName(var),
+                               " iterates over both data-parallel and reduction axes of block '", b.name(),
+                               "'; decompose the reduction or don't fuse them"));
   }
 }
 

@@ -152,7 +152,7 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
     const auto [data, reduction] = IterKindsBoundTo(placed, loop->loop_var);
     if (data && reduction) {
       throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop->loop_var),
-                                 " drives both data and "
+                                 " iterates over both data-parallel and "
                                  "reduction axes of block '",
                                  block->name_hint, "'"));
     }
@@ -219,9 +219,9 @@ std::string DecomposeReduction(ScheduleState& state, const std::string& name, co
       if (block->iter_vars[i]->iter_type == IterVarType::kCommReduce &&
           UsesLoopVar(placed.realize->iter_values[i], loop->loop_var)) {
         throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop->loop_var),
-                                   ", which is outside of loop ", LoopName(loop_var), ", drives reduction axis '",
-                                   block->iter_vars[i]->var->name_hint, "' of block '", name,
-                                   "'; the init must stand outside of all of them"));
+                                   ", which is outside of loop ", LoopName(loop_var),
+                                   ", iterates over reduction axis '", block->iter_vars[i]->var->name_hint,
+                                   "' of block '", name, "'; the init must stand outside of all of them"));
       }
     }
   }

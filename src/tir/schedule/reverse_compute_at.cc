@@ -69,7 +69,7 @@ void CheckComplete(const std::vector<PlacedBlock>& producers, const Path& loop_p
         const auto* outer = s.as<ForNode>();
         if (outer == nullptr || !UsesLoopVar(p.realize->iter_values[i], outer->loop_var)) continue;
         throw ScheduleError(StrCat(kName, ": loop ", LoopName(outer->loop_var), " (at or around loop ", LoopName(loop),
-                                   ") drives the reduction axis '", p.block()->iter_vars[i]->var->name_hint,
+                                   ") iterates over the reduction axis '", p.block()->iter_vars[i]->var->name_hint,
                                    "' of block '", p.name(), "', whose result isn't complete there for block '", name,
                                    "'"));
       }

@@ -64,8 +64,9 @@ PartialAxes AxesOf(const Reduction& p) {
     const IterKinds driven = IterKindsBoundTo(p.placed, loop->loop_var);
     if (loop->loop_var.same_as(p.loop->loop_var) || !driven.reduction) continue;
     if (driven.data) {
-      throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var), " drives both data and reduction axes of ",
-                                 "block '", block->name_hint, "'"));
+      throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var),
+                                 " iterates over both data-parallel and reduction axes of ", "block '",
+                                 block->name_hint, "'"));
     }
     Var fresh("v" + loop->loop_var->name_hint, loop->loop_var.dtype());
     result.axes.push_back(IterVar(Range::FromMinExtent(loop->min, loop->extent), fresh, IterVarType::kCommReduce));
@@ -144,14 +145,14 @@ Reduction ReductionOver(const PlacedBlock& placed, const ForNode* loop, const ch
   for (size_t i = 0; i < block->iter_vars.size(); ++i) {
     if (!UsesLoopVar(placed.realize->iter_values[i], loop->loop_var)) continue;
     if (block->iter_vars[i]->iter_type != IterVarType::kCommReduce) {
-      throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives axis '",
+      throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " iterates over axis '",
                                  block->iter_vars[i]->var->name_hint, "' of block '", name, "', which isn't reduced"));
     }
     drives = true;
   }
   if (!drives) {
-    throw ScheduleError(
-        StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives no reduction axis of block '", name, "'"));
+    throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var),
+                               " iterates over no reduction axis of block '", name, "'"));
   }
   if (!is_const_int(loop->min, 0)) {
     throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " must start at 0"));

@@ -155,7 +155,7 @@ class Parser {
     if (Accept(',')) *most = Number().value_or(-1);
     if (!Accept('}')) return false;
     if (*least > kMaxRepeat || *most > kMaxRepeat) Fail(StrCat("more than ", kMaxRepeat, " repeats"));
-    if (*most >= 0 && *most < *least) Fail("the bounds of a repeat are the wrong way round");
+    if (*most >= 0 && *most < *least) Fail("the minimum of a repetition exceeds its maximum");
     return true;
   }
 
@@ -299,7 +299,7 @@ class Parser {
         ++at_;
         high = Next();
         if (high == '\\') high = Escaped(Next());
-        if (high < low) Fail("a range is the wrong way round");
+        if (high < low) Fail("a character range is out of order");
       }
       ranges.push_back({low, high});
     }
