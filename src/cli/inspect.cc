@@ -235,9 +235,10 @@ struct InspectVerb {
 
   static void PrintConstants(const Json& list) {
     for (const Json& constant : list) {
-      std::cout << fmt::format("{:12s} {} {} {} {} bytes {}\n", "constant", constant["name"].get<std::string>(),
+      const auto model_name = constant["model_name"].get<std::string>();
+      std::cout << fmt::format("{:12s} {} {} {} {} bytes{}{}\n", "constant", constant["name"].get<std::string>(),
                                constant["dtype"].get<std::string>(), constant["shape"].dump(), constant["bytes"].dump(),
-                               constant["model_name"].get<std::string>());
+                               model_name.empty() ? "" : " ", model_name);
     }
   }
 
