@@ -24,7 +24,7 @@ def check(path: Path, inputs: typing.Sequence[Path] = ()) -> None:
     elif not folder.is_dir():
         reason = f"there is no folder '{folder}'"
     elif not os.access(folder, os.W_OK | os.X_OK):
-        reason = f"files can't be made in the folder '{folder}': Permission denied"
+        reason = f"can't create files in the folder '{folder}': Permission denied"
     else:
         same = [other for other in inputs if file.exists() and os.path.exists(other) and os.path.samefile(file, other)]
         reason = f"it is the input '{os.fspath(same[0])}'" if same else None

@@ -132,7 +132,7 @@ std::string WhyNotInFolder(const std::string& path, const struct stat* existing)
   if (stat(folder.c_str(), &info) != 0) return StrCat("there is no folder '", folder, "'");
   if (!S_ISDIR(info.st_mode)) return StrCat("'", folder, "' isn't a folder");
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    return StrCat("files can't be made in the folder '", folder, "': ", std::strerror(errno));
+    return StrCat("can't create files in the folder '", folder, "': ", std::strerror(errno));
   }
   const uid_t user = geteuid();
   const bool owners_only = (info.st_mode & S_ISVTX) != 0 && user != 0 && user != info.st_uid;

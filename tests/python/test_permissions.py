@@ -57,7 +57,7 @@ def folder():
     shutil.rmtree(path)
 
 
-IN_RO = "files can't be made in the folder 'ro': Permission denied"
+IN_RO = "can't create files in the folder 'ro': Permission denied"
 
 
 @pytest.mark.parametrize("arguments, text", [
