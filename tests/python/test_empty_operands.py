@@ -115,3 +115,6 @@ def test_regions_are_pooled(dynamic, target, level):
     inputs = {"x": np.arange(18, dtype="float32").reshape(1, 2, 3, 3), "r": np.array([[0, 0, 0, 1, 2]], "float32")}
     made = model([helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[1, 1])], inputs, {}, dynamic)
     np.testing.assert_array_equal(run(made, inputs, target, level).ravel(), [7, 16])
+    inputs["r"][0, 0] = np.nan
+    with pytest.raises(treadle.Error, match="MaxRoiPool#0.*batch index -1 is out of range"):
+        run(made, inputs, target, level)

@@ -244,7 +244,8 @@ Expr ImportMaxRoiPool(NodeImport& n) {
   Term x = In(n, 0), rois = In(n, 1);
   if (rois.rank() != 2) n.Invalid(StrCat("the regions have rank ", rois.rank(), ", expected 2"));
   if (AsConstInt(rois.shape()[1]) == nullptr) rois = rois.Reshape({0, 5});
-  Term batch = rois.Slice(1, 0, 1).As(DataType::Int(64));
+  const Term column = rois.Slice(1, 0, 1);
+  const Term batch = column.Op("isnan").Select(column.Number(-1), column).As(DataType::Int(64));  // NaN: of no image
   Term checked(n, CheckedValues(n, batch, "at_most", DimOf(x, 0) - 1.0, "batch index"));
   rois = Concat({checked.As(rois.dtype()), rois.Slice(1, 1, 5)}, 1);
   return n.Call("vision.roi_pool", {x, rois},
