@@ -67,7 +67,7 @@ def test_elements_that_are_not_there_are_not_read(name, dynamic, target, level):
     nodes, inputs, constants = REFUSED[name]
     with pytest.raises(treadle.Error, match=nodes[0].op_type) as caught:
         run(model(nodes, inputs, constants, dynamic), inputs, target, level)
-    assert "outside of" not in str(caught.value)
+    assert "outside of" not in str(caught.value) and "must be" not in str(caught.value)
 
 
 RESULTS = {
@@ -93,6 +93,16 @@ def test_results_are_empty_or_zero(name, dynamic, target, level):
     nodes, inputs, constants, shape = RESULTS[name]
     result = run(model(nodes, inputs, constants, dynamic), inputs, target, level)
     assert result.shape == shape and not result.any()
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_pads_of_a_run(mode, dynamic, target, level):
+    x = np.arange(24, dtype="float32").reshape(1, 2, 3, 4)
+    inputs = {"x": x, "p": np.array([0, 1, 2, 1, 0, 0, 1, 2])}
+    nodes = [helper.make_node("Pad", ["x", "p"], ["y"], mode=mode)]
+    expected = np.pad(x, [(0, 0), (1, 0), (2, 1), (1, 2)], mode)
+    np.testing.assert_array_equal(run(model(nodes, inputs, {}, dynamic), inputs, target, level), expected)
 
 
 @pytest.mark.parametrize("shape, other, expected", [((2, 3), (4, 3), None), ((2, 3), (2, 0), None), ((2, 1), (3, 4), None),

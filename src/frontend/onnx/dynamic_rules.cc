@@ -89,10 +89,11 @@ Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std
   });
   if (mode != "constant" && !has_elements) {
     // What is repeated has to be there. The check's result is the sizes, which the widths are made to depend on.
-    const Term sizes = onnx::ShapeOf(x).Expand(1);
-    const Term added = Max(widths.Slice(1, 0, 1), widths.Slice(1, 1, 2));
+    const Term sizes = onnx::ShapeOf(x);
+    const Term added = Max(widths.Slice(1, 0, 1), widths.Slice(1, 1, 2)).Reshape({x.rank()});
     const Term least = Min(Max(added, 0), 1);
-    checked = widths + (Term(n, CheckedValues(n, sizes, "at_least", least, "size of a padded dimension")) - sizes);
+    const Term same(n, CheckedValues(n, sizes, "at_least", least, "size of a padded dimension"));
+    checked = widths + (same - sizes).Expand(1);
   }
   return n.Call("dyn.nn.pad", {x, checked, value}, {{"pad_mode", mode}});
 }
