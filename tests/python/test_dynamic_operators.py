@@ -2,7 +2,9 @@
 """Operators whose operands' dimensions are all symbols, several shapes each, against ONNX Runtime."""
 import numpy as np
 import onnx
+import onnx.parser
 import onnx.reference
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -267,3 +269,24 @@ def test_compress_along_a_size_that_the_run_knows():
     model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
     with pytest.raises(treadle.Error, match="index 2 is out of range for 2"):
         model.run(None, {"x": floats(2, 2)})
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_sizes_computed_in_int32(factor):
+    source = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float[n, 3, h, w] x) => (float[a, b, c, d] y)
+        <int64[1] two = {{2}}, int64[1] four = {{4}}, int64[1] zero = {{0}}, float[0] none = {{}}, int32 factor = {{{factor}}}> {{
+            shape = Shape(x)
+            front = Slice(shape, zero, two, zero)
+            narrow = Cast <to: int = 6> (shape)
+            sizes = Slice(narrow, two, four, zero)
+            scaled = Mul(sizes, factor)
+            wide = Cast <to: int = 7> (scaled)
+            wanted = Concat <axis: int = 0> (front, wide)
+            y = Resize <mode: string = "linear"> (x, none, none, wanted)
+        }}""")
+    model = treadle.compile(source)
+    for shape in ((1, 3, 4, 5), (2, 3, 7, 1)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        session = onnxruntime.InferenceSession(source.SerializeToString(), providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(model.run(None, {"x": x})[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)

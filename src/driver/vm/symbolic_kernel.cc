@@ -89,6 +89,11 @@ class DimSubstitute : public tir::ExprMutator {
     return it == values_.end() ? Wide(GetRef<PrimExpr>(op)) : it->second;
   }
   PrimExpr VisitExpr_(const IntImmNode* op) override { return Wide(GetRef<PrimExpr>(op)); }
+  /// Narrowed sizes stay wide, as the numbers beside them become.
+  PrimExpr VisitExpr_(const tir::CastNode* op) override {
+    if (op->dtype != DataType::Int(32) || !op->value.dtype().is_int()) return ExprMutator::VisitExpr_(op);
+    return Wide(VisitExpr(op->value));
+  }
   using tir::ExprMutator::VisitExpr_;
 
  private:
