@@ -147,6 +147,11 @@ def empty_cases():
         yield from both(f"run_{op.lower()}_wide", op, {"x": f32(4, 5)}, "error", domain="ai.onnx.ml", outputs=count, **attributes)
 
 
+def huge_cases():
+    for batch in (HUGE, (1 << 63) - 1, 1 << 40):
+        yield one(f"run_conv_batch_{batch}", "Conv", {"x": f32(1, 8, 12, 12), "w": f32(8, 8, 3, 3)}, "error", constants=("w",), dynamic={"x": [batch, 8, "m", 12]})
+
+
 def run_cases():
-    for family in (einsum_cases, broadcast_cases, loop_cases, scan_cases, branch_cases, quantised_cases, empty_cases):
+    for family in (einsum_cases, broadcast_cases, loop_cases, scan_cases, branch_cases, quantised_cases, empty_cases, huge_cases):
         yield from family()

@@ -22,8 +22,11 @@ LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work
 double LoadImbalance(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads) {
   // As the thread pool divides them: tasks of consecutive parts, four to a thread; idle threads steal.
   constexpr int64_t kTasksPerThread = 4;
-  const int64_t parts = outer * inner * batch, tasks = std::min(parts, kTasksPerThread * threads);
-  if (threads <= 1 || parts <= 0) return 1;
+  constexpr int64_t kManyParts = 1 << 20;  // of which one more or less makes no difference
+  int64_t parts = 0;
+  if (__builtin_mul_overflow(outer, inner, &parts) || __builtin_mul_overflow(parts, batch, &parts)) return 1;
+  if (threads <= 1 || parts <= 0 || parts > kManyParts * threads) return 1;
+  const int64_t tasks = std::min(parts, kTasksPerThread * threads);
   std::vector<double> times;
   double all = 0;
   for (int64_t task = 0; task < tasks; ++task) {
