@@ -131,3 +131,7 @@ def test_partial_windows_of_norms(size, attributes):
     room = size + sum(attributes.get("pads", [0])) - (attributes["kernel_shape"][0] - 1) * attributes.get("dilations", [1])[0] - 1
     if room > -attributes["strides"][0]:  # else there is no window
         check(helper.make_node("LpPool", ["x"], ["y"], ceil_mode=1, **attributes), dict(x=floats(2, 3, size)))
+
+
+def test_mask_of_dropout_without_training():
+    check(helper.make_node("Dropout", ["x"], ["y", "mask"]), {"x": floats(2, 3, 4)})

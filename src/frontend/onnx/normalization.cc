@@ -209,8 +209,8 @@ std::vector<Expr> ImportDropout(NodeImport& n) {
   std::vector<Expr> outputs{n.In(0)};
   if (n.WantsOutput(1)) {
     DataType mask = n.version() < 10 ? n.DType(0) : DataType::Bool();
-    outputs.push_back(
-        n.Call("full", {n.Scalar(mask, 1)}, {{"shape", ObjectRef(TypeOf(n.In(0))->shape)}, {"dtype", mask}}));
+    const Term x = In(n, 0);
+    outputs.push_back(Full(Term(n, n.Scalar(mask, 1)), ShapeOf(x)));
   }
   return outputs;
 }
