@@ -6,6 +6,7 @@
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
+#include "treadle/ir/prim_ops.h"
 
 namespace treadle::onnx {
 namespace {
