@@ -17,8 +17,8 @@ std::vector<LayerComparison> CompareOutputs(const NamedTensors& actual, const Na
     if (found == nullptr) {
       std::string names;
       for (const auto& [other, tensor] : expected) names += StrCat(names.empty() ? "" : ", ", other);
-      throw Error(
-          StrCat("the reference has no value for output '", name, "'; it has: ", names.empty() ? "none" : names));
+      if (names.empty()) names = "none";
+      throw Error(StrCat("the reference has no value for output '", name, "'; it has: ", names));
     }
     comparisons.push_back({name, Compare(value, *found, tolerance)});
   }

@@ -43,9 +43,10 @@ Axes FindAxes(const TensorInfo& info) {
   const bool fits = rank == 3 || rank == 4;
   const bool channels_first = fits && IsChannels(shape[first]);
   if (!fits || !(channels_first || IsChannels(shape[rank - 1]))) {
-    const std::string text = info.str();  // of an .onnx file's input the shape only
-    throw Error(StrCat("input '", info.name, "' ", text.substr(info.dtype.is_void() ? text.find('(') : 0),
-                       " can't be a picture: expected NCHW or NHWC with 1, 3 or 4 channels"));
+    std::string type = info.str();
+    if (info.dtype.is_void()) type = type.substr(type.find('('));  // of an .onnx file's input: the shape only
+    throw Error(
+        StrCat("input '", info.name, "' ", type, " can't be a picture: expected NCHW or NHWC with 1, 3 or 4 channels"));
   }
   Axes axes = channels_first ? Axes{first, first + 1, first + 2} : Axes{rank - 1, first, first + 1};
   axes.batch = rank == 4 ? std::max<int64_t>(shape[0], 1) : 1;

@@ -22,7 +22,8 @@ void CheckRecordsPath(const std::string& path, const std::vector<std::string>& i
     throw Error(StrCat("can't write '", path, "': ", std::strerror(errno)));
   }
   std::ifstream existing(path);
-  if (const int first = existing.peek(); existing && first != '{' && first != '\n' && first != '\r') {
+  const int first = existing.peek();  // an empty file is one, too
+  if (existing && first != std::ifstream::traits_type::eof() && first != '{' && first != '\n' && first != '\r') {
     throw Error(StrCat("can't append to '", path, "': it isn't a file of tuning records; choose another name"));
   }
 }
