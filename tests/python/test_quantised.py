@@ -154,6 +154,17 @@ def test_winograd_of_whole_numbers_is_used_where_32_bits_hold_its_sums(inputs):
     assert chosen in compiled.explain()
 
 
+def test_winograd_of_whole_numbers_compiles_for_wide_vectors():
+    """AVX-512 without VNNI multiplies pairs of 16-bit integers, too."""
+    x, weight = relay.var("x", shape=(1, 64, 28, 28), dtype="uint8"), relay.const(np.ones((64, 64, 3, 3), np.int8))
+    call = relay.qnn.op.conv2d(x, weight, relay.const(0, "int32"), relay.const(0, "int32"), relay.const(np.float32(1)),
+                               relay.const(np.float32(1)), kernel_size=(3, 3), channels=64, padding=(1, 1))
+    with treadle.transform.PassContext(opt_level=3):
+        library = relay.build(IRModule.from_expr(relay.Function([x], call)), target="llvm -mcpu=skylake-avx512")
+    source = library.get_lib().get_source()
+    assert "winograd" in source and "pmaddw.d.512" in source
+
+
 @pytest.mark.parametrize("weight", [-128, 127])
 def test_sums_near_the_wrap_of_32_bits_are_exact(weight):
     """255 * -128 * 65,793 is within 128 of -2^31."""
