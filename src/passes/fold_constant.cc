@@ -3,6 +3,7 @@
 // that the pass needs no code generator.
 #include <algorithm>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -61,24 +62,26 @@ std::optional<int64_t> StaticBytes(const Type& type) {
   return runtime::TensorBytes(StaticShape(tensor, "constant folding"), tensor->dtype);
 }
 
-/// Constants that several calls have as operands.
-std::unordered_set<const Object*> SharedConstants(const Function& func) {
+/// What several calls have as an operand: constants, and calls that may become constants.
+std::unordered_set<const Object*> SharedOperands(const Function& func) {
   std::unordered_set<const Object*> met, shared;
   PostOrderVisit(func->body, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
     if (call == nullptr) return;
     for (const Expr& arg : call->args) {
-      if (arg.as<ConstantNode>() != nullptr && !met.insert(arg.get()).second) shared.insert(arg.get());
+      const bool counts = arg.as<ConstantNode>() != nullptr || arg.as<CallNode>() != nullptr;
+      if (counts && !met.insert(arg.get()).second) shared.insert(arg.get());
     }
   });
   return shared;
 }
 
-/// Results of calls on constants that other calls have, too: what layers that share a weight make of it is made once,
-/// and stays one constant. Nothing else is kept: weights are large.
+/// Results of calls on constants that other calls have, too: what layers that share a weight, or the steps of a layer,
+/// make of it is made once, and stays one constant. Small operands beside it (zero points) are compared by value.
+/// Nothing else is kept: weights are large.
 class SharedResults {
  public:
-  explicit SharedResults(const Function& func) : shared_(SharedConstants(func)) {}
+  explicit SharedResults(const Function& func) : shared_(SharedOperands(func)) {}
   /// Null where there is none.
   Expr Find(const CallNode* call) const {
     if (!IsShared(call)) return Expr();
@@ -90,7 +93,9 @@ class SharedResults {
     }
     return Expr();
   }
-  void Keep(const CallNode* call, const Expr& result) {
+  /// `pre`: the call as it was before its operands were computed.
+  void Keep(const CallNode* pre, const CallNode* call, const Expr& result) {
+    if (shared_.count(pre) != 0) shared_.insert(result.get());
     if (!IsShared(call)) return;
     shared_.insert(result.get());
     results_.emplace(Hash(call), std::pair(GetRef<Expr>(call), result));
@@ -98,17 +103,36 @@ class SharedResults {
 
  private:
   bool IsShared(const CallNode* call) const {
-    return std::all_of(call->args.begin(), call->args.end(),
-                       [this](const Expr& arg) { return shared_.count(arg.get()) != 0; });
+    auto shared = [this](const Expr& arg) { return shared_.count(arg.get()) != 0; };
+    return std::any_of(call->args.begin(), call->args.end(), shared) &&
+           std::all_of(call->args.begin(), call->args.end(),
+                       [&](const Expr& arg) { return shared(arg) || !SmallBytes(arg).empty(); });
+  }
+  /// The elements of a small constant; empty for others.
+  static std::string_view SmallBytes(const Expr& arg) {
+    constexpr int64_t kSmall = 64;
+    const auto* constant = arg.as<ConstantNode>();
+    if (constant == nullptr || !constant->data.IsCompact() || constant->data.nbytes() > kSmall) return {};
+    return {static_cast<const char*>(constant->data.Data<void>()), static_cast<size_t>(constant->data.nbytes())};
   }
   static size_t Hash(const CallNode* call) {
     size_t hash = std::hash<const Object*>()(call->op.get());
-    for (const Expr& arg : call->args) hash = hash * 31 + std::hash<const Object*>()(arg.get());
+    for (const Expr& arg : call->args) {
+      const std::string_view bytes = SmallBytes(arg);
+      const size_t own = bytes.empty() ? std::hash<const Object*>()(arg.get()) : std::hash<std::string_view>()(bytes);
+      hash = hash * 31 + own;
+    }
     return hash;
   }
+  static bool SameArg(const Expr& a, const Expr& b) {
+    if (a.same_as(b)) return true;
+    const std::string_view bytes = SmallBytes(a);
+    if (bytes.empty() || bytes != SmallBytes(b)) return false;
+    const runtime::NDArray &x = a.as<ConstantNode>()->data, &y = b.as<ConstantNode>()->data;
+    return x.dtype() == y.dtype() && x.shape() == y.shape();
+  }
   static bool SameArgs(const CallNode* a, const CallNode* b) {
-    return std::equal(a->args.begin(), a->args.end(), b->args.begin(), b->args.end(),
-                      [](const Expr& x, const Expr& y) { return x.same_as(y); });
+    return std::equal(a->args.begin(), a->args.end(), b->args.begin(), b->args.end(), SameArg);
   }
 
   std::unordered_set<const Object*> shared_;
@@ -214,7 +238,7 @@ class Folder : public ExprMutator {
       TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
       total_bytes_ += added;
       KeepName(call, result);
-      shared_.Keep(call, result);
+      shared_.Keep(pre, call, result);
     }
     return result;
   }

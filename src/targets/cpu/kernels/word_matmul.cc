@@ -6,6 +6,7 @@
 #include "ops/macs.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
@@ -23,7 +24,7 @@ int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1)
 
 /// A constant right operand, packed, its words of k a multiple of `k_words`.
 template <typename T>
-Expr PackedConstant(const runtime::NDArray& weight, bool k_first, int64_t k_words) {
+runtime::NDArray PackedWords(const runtime::NDArray& weight, bool k_first, int64_t k_words) {
   std::vector<int64_t> shape = weight.shape();
   const size_t rank = shape.size();
   const int64_t n = shape[k_first ? rank - 1 : rank - 2], k = shape[k_first ? rank - 2 : rank - 1];
@@ -44,7 +45,7 @@ Expr PackedConstant(const runtime::NDArray& weight, bool k_first, int64_t k_word
       for (int64_t j = 0; j < k; ++j) column[j / kEach * kBlock * kEach + j % kEach] = source[j * step_k];
     }
   }
-  return relay::Constant(packed);
+  return packed;
 }
 
 /// The call at a place of the model.
@@ -194,8 +195,10 @@ relay::LaidOutCall WordProduct(const relay::CallNode* call, relay::LayoutArgs& a
   const auto* constant = call->args[1].as<ConstantNode>();
   Expr packed;
   if (constant != nullptr && constant->data.IsCompact()) {
-    packed = weight->dtype.bits() == 8 ? PackedConstant<int8_t>(constant->data, k_first, ops.k_words)
-                                       : PackedConstant<int16_t>(constant->data, k_first, ops.k_words);
+    packed = WeightForms::Get(constant->data, StrCat("words ", k_first, " ", ops.k_words), [&] {
+      return weight->dtype.bits() == 8 ? PackedWords<int8_t>(constant->data, k_first, ops.k_words)
+                                       : PackedWords<int16_t>(constant->data, k_first, ops.k_words);
+    });
   } else {
     packed = CallWith<MatmulAttrs>(ops.pack, {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
   }
