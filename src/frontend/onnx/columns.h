@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Images out of columns (Col2Im), for Col2Im itself and for transposed convolutions.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ namespace treadle::ops::cpu {
 namespace {
 
 constexpr const char* kOp = "qnn.contrib_conv2d_winograd_NCHWc";
-constexpr int64_t kPair = 2, kTaps = 3;
+constexpr int64_t kPair = 2;
 const DataType kShort = DataType::Int(16), kSum = DataType::Int(32);
 
 // ---- The computation ----
@@ -98,10 +98,7 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (!p.not_blocked.empty()) return p.not_blocked;
   if (p.dtype != kShort) return StrCat("the data are ", p.dtype, ", not int16");
   if (!p.of_bytes) return "the data may be wider than bytes";
-  if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
-  if (p.stride_h != p.stride_w || p.stride_h > 2) return "strides are neither 1 nor 2";
-  if (p.dilation_h != 1 || p.dilation_w != 1) return "the kernel is dilated";
-  if (p.groups != 1) return StrCat(p.groups, " groups");
+  if (std::string reason = WhyNotWinogradWindow(p); !reason.empty()) return reason;
   if (!p.is_static()) return "the image's size is dynamic";
   if (p.ic < kMinChannels || p.oc < kMinChannels) return StrCat("fewer than ", kMinChannels, " channels");
   if (!transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {

@@ -20,8 +20,6 @@
 namespace treadle::ops::cpu {
 namespace {
 
-constexpr int64_t kTaps = 3;
-
 // ---- The computation ----
 
 /// data: (N, IC/ib, H, W, ib), kernel: see WinogradWeight. Result: (N, OC/ob, OH, OW, ob).
@@ -259,10 +257,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   constexpr int64_t kMinChannels = 16, kMinDynamicVectors = 2;
   const auto& p = *problem.as<ConvProblemNode>();
   if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
-  if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
-  if (p.stride_h != p.stride_w || p.stride_h > 2) return "strides are neither 1 nor 2";
-  if (p.dilation_h != 1 || p.dilation_w != 1) return "the kernel is dilated";
-  if (p.groups != 1) return StrCat(p.groups, " groups");
+  if (std::string reason = WhyNotWinogradWindow(p); !reason.empty()) return reason;
   if (IsDynamic(p) && p.stride_h != 1) return "the image's size is dynamic, and strides aren't 1";
   if (p.ic_block == 0) return "the input isn't blocked";
   const int64_t vectors = kMinDynamicVectors * machine.vector_lanes(32);

@@ -186,6 +186,14 @@ Problem WinogradLoopsProblem(const Conv2DAttrs* attrs, const Tensor& data, const
   });
 }
 
+std::string WhyNotWinogradWindow(const ConvProblemNode& p) {
+  if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
+  if (p.stride_h != p.stride_w || p.stride_h > 2) return "strides are neither 1 nor 2";
+  if (p.dilation_h != 1 || p.dilation_w != 1) return "the kernel is dilated";
+  if (p.groups != 1) return StrCat(p.groups, " groups");
+  return "";
+}
+
 Type WinogradType(const InferContext& context, int64_t per_part, DataType sum) {
   const auto* data = context.Tensor(0, "data");
   const auto* kernel = context.Tensor(1, "weight");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "ops/infer.h"
@@ -41,6 +42,9 @@ Array<te::Tensor> WinogradSums(const Conv2DAttrs* attrs, const te::Tensor& data,
 /// The sizes of that computation; input channels are the parts that are multiplied at a time.
 Problem WinogradLoopsProblem(const Conv2DAttrs* attrs, const te::Tensor& data, const te::Tensor& kernel,
                              const TensorTypeNode* type);
+
+/// Why the method has no form for the window of a convolution; "" where it has.
+std::string WhyNotWinogradWindow(const ConvProblemNode& p);
 
 /// The type of the result, of `sum`, where the transformed weight fits data of which `per_part` channels make a part.
 Type WinogradType(const InferContext& context, int64_t per_part, DataType sum);
