@@ -6,6 +6,7 @@
 #include "cli/tensor_file.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/base/error.h"
+#include "treadle/base/varint.h"
 
 namespace treadle::cli {
 namespace {
@@ -56,10 +57,83 @@ struct Values {
 
 using Wire = protozero::pbf_wire_type;
 
-/// protozero leaves the wire type of a field to the caller to check.
-void Expect(const protozero::pbf_reader& reader, Wire type) {
-  if (reader.wire_type() != type) throw protozero::invalid_tag_exception();
-}
+/// Reads a message field by field. protozero leaves to its caller whether a field has the wire type that is read, and
+/// drops the bits of numbers that don't fit.
+class FieldReader {
+ public:
+  explicit FieldReader(const std::string& bytes) : reader_(bytes) {}
+  bool Next() {
+    const char* begin = Position();
+    if (!reader_.next()) return false;
+    Check(begin, Position(), 32);
+    return true;
+  }
+  uint32_t tag() const { return reader_.tag(); }
+  int64_t Varint() {
+    Expect(Wire::varint);
+    const char* begin = Position();
+    const int64_t value = reader_.get_int64();
+    Check(begin, Position(), 64);
+    return value;
+  }
+  protozero::data_view Bytes() {
+    Expect(Wire::length_delimited);
+    const char* begin = Position();
+    const protozero::data_view view = reader_.get_view();
+    Check(begin, view.data(), 32);
+    return view;
+  }
+  /// Calls `add` with each number, packed or one by one.
+  template <typename Add>
+  void Varints(Add&& add) {
+    if (reader_.wire_type() != Wire::length_delimited) return add(Varint());
+    const protozero::data_view view = Bytes();
+    const char* end = view.data() + view.size();
+    for (const char* at = view.data(); at != end;) {
+      const char* begin = at;
+      const uint64_t value = protozero::decode_varint(&at, end);
+      Check(begin, at, 64);
+      add(static_cast<int64_t>(value));
+    }
+  }
+  template <typename T, typename Add>
+  void Fixed(Add&& add) {
+    protozero::data_view view;
+    if (reader_.wire_type() == Wire::length_delimited) {
+      view = Bytes();
+    } else {
+      Expect(sizeof(T) == 4 ? Wire::fixed32 : Wire::fixed64);
+      const char* begin = Position();
+      reader_.skip();
+      view = {begin, sizeof(T)};
+    }
+    if (view.size() % sizeof(T) != 0) throw protozero::invalid_length_exception();
+    for (size_t at = 0; at < view.size(); at += sizeof(T)) {
+      T value;
+      std::memcpy(&value, view.data() + at, sizeof(T));
+      add(value);
+    }
+  }
+  void Skip() {
+    if (reader_.wire_type() == Wire::varint) {
+      Varint();
+    } else if (reader_.wire_type() == Wire::length_delimited) {
+      Bytes();
+    } else {
+      reader_.skip();
+    }
+  }
+
+ private:
+  const char* Position() const { return reader_.data().data(); }
+  void Expect(Wire type) const {
+    if (reader_.wire_type() != type) throw protozero::invalid_tag_exception();
+  }
+  static void Check(const char* begin, const char* end, int bits) {
+    if (!VarintFits(begin, end, bits)) throw protozero::varint_too_long_exception();
+  }
+  protozero::pbf_reader reader_;
+};
 
 struct Fields {
   std::vector<int64_t> dims;
@@ -70,36 +144,26 @@ struct Fields {
 
 Fields ReadHeader(const std::string& bytes) {
   Fields fields;
-  protozero::pbf_reader reader(bytes);
-  while (reader.next()) {
+  for (FieldReader reader(bytes); reader.Next();) {
     switch (reader.tag()) {
       case 1:
-        if (reader.wire_type() == Wire::length_delimited) {
-          for (int64_t dim : reader.get_packed_int64()) fields.dims.push_back(dim);
-        } else {
-          Expect(reader, Wire::varint);
-          fields.dims.push_back(reader.get_int64());
-        }
+        reader.Varints([&](int64_t dim) { fields.dims.push_back(dim); });
         break;
       case 2:
-        Expect(reader, Wire::varint);
-        fields.type = reader.get_int32();
+        fields.type = static_cast<int>(reader.Varint());
         break;
       case 8:
-        Expect(reader, Wire::length_delimited);
-        fields.name = reader.get_string();
+        fields.name = static_cast<std::string>(reader.Bytes());
         break;
       case 9:
-        Expect(reader, Wire::length_delimited);
-        fields.raw = reader.get_bytes();
+        fields.raw = static_cast<std::string>(reader.Bytes());
         fields.has_raw = true;
         break;
       case 14:
-        Expect(reader, Wire::varint);
-        fields.external = reader.get_int32() == 1;
+        fields.external = reader.Varint() == 1;
         break;
       default:
-        reader.skip();
+        reader.Skip();
     }
   }
   return fields;
@@ -108,34 +172,24 @@ Fields ReadHeader(const std::string& bytes) {
 Values ReadValues(const std::string& bytes, DataType dtype) {
   Values values;
   values.width = static_cast<size_t>(dtype.bytes());
-  protozero::pbf_reader reader(bytes);
-  while (reader.next()) {
-    const bool packed = reader.wire_type() == Wire::length_delimited;
-    const auto add = [&](auto range) {
-      for (auto value : range) values.Add(value);
-    };
-    const auto unpacked = [&](Wire type) {
-      if (!packed) Expect(reader, type);
-      return !packed;
-    };
+  const auto add = [&](auto value) { values.Add(value); };
+  for (FieldReader reader(bytes); reader.Next();) {
     switch (reader.tag()) {
       case 4:
-        unpacked(Wire::fixed32) ? values.Add(reader.get_float()) : add(reader.get_packed_float());
+        reader.Fixed<float>(add);
         break;
       case 5:
-        unpacked(Wire::varint) ? values.Add(reader.get_int32()) : add(reader.get_packed_int32());
+        reader.Varints([&](int64_t value) { values.Add(static_cast<int32_t>(value)); });
         break;
       case 7:
-        unpacked(Wire::varint) ? values.Add(reader.get_int64()) : add(reader.get_packed_int64());
+      case 11:
+        reader.Varints(add);
         break;
       case 10:
-        unpacked(Wire::fixed64) ? values.Add(reader.get_double()) : add(reader.get_packed_double());
-        break;
-      case 11:
-        unpacked(Wire::varint) ? values.Add(reader.get_uint64()) : add(reader.get_packed_uint64());
+        reader.Fixed<double>(add);
         break;
       default:
-        reader.skip();
+        reader.Skip();
     }
   }
   return values;

@@ -136,6 +136,24 @@ TEST(TensorProto, FlippedBitsAreRefusedOrHarmless) {
   }
 }
 
+/// A length of 2^32 + 1 was read as 1, and numbers lost their bits beyond 64.
+TEST(TensorProto, NumbersThatDoNotFitAreRefused) {
+  const std::string whole("\x0a\x01\x03\x10\x07\x3a\x03\x01\x02\x03", 10), nines(9, '\x80'), unknown = "\x98\x06";
+  EXPECT_NO_THROW(ParseTensorProto(whole + unknown + nines + "\x01", "x.pb"));
+  EXPECT_NO_THROW(ParseTensorProto(whole + "\x9a\x06\x81\x80\x80\x80" + std::string(1, '\0') + "x", "x.pb"))
+      << "longer than needed";
+  EXPECT_NO_THROW(ParseTensorProto("\x10\x07\x3a\x0a" + nines + "\x01", "x.pb")) << "a scalar, -2^63";
+  for (const std::string& bytes : {whole + unknown + nines + "\x02",         // a number of a field that is skipped
+                                   "\x0a\x0a" + nines + "\x7f\x10\x07",      // a dimension
+                                   "\x10\x07\x3a\x0a" + nines + "\x7f",      // an element
+                                   whole + "\x98\x86\x80\x80\x10\x01",       // a tag
+                                   whole + "\x9a\x06\x81\x80\x80\x80\x10x",  // a length
+                                   whole + "\x42\x81\x80\x80\x80\x10w"}) {   // that of the name
+    EXPECT_THAT(MessageOf<ModelFormatError>([&] { ParseTensorProto(bytes, "x.pb"); }),
+                HasSubstr("not a serialised ONNX tensor"));
+  }
+}
+
 TEST(TensorProto, GarbageIsRefused) {
   EXPECT_THROW(ParseTensorProto("\xff\xff\xff\xff", "x.pb"), Error);
   EXPECT_THAT(MessageOf<ModelFormatError>([] { ParseTensorProto(std::string("\x08\x02\x10\x01", 4), "x.pb"); }),

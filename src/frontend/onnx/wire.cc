@@ -7,6 +7,7 @@
 
 #include "frontend/onnx/utf8.h"
 #include "treadle/base/error.h"
+#include "treadle/base/varint.h"
 
 namespace treadle::onnx {
 namespace {
@@ -60,11 +61,8 @@ void ReadContext::FailMemory() const {
               " bytes; where that is meant, raise the limit (--max-model-memory)"));
 }
 
-/// protozero drops the bits of a number that don't fit. `bits`: how many may be set.
 void MessageReader::CheckVarint(const char* begin, const char* end, int bits) const {
-  const auto length = static_cast<int>(end - begin), rest = bits - 7 * (length - 1);
-  if (rest >= 7) return;
-  if (rest < 0 || static_cast<unsigned char>(end[-1]) >> rest != 0) {
+  if (!VarintFits(begin, end, bits)) {
     context_.Fail(StrCat("a number that doesn't fit into ", bits, " bits: the file is corrupt"));
   }
 }
