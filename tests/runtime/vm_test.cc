@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "treadle/runtime/vm/machine.h"
@@ -54,6 +55,31 @@ TEST(VmProgram, TailCallsTakeNoStack) {
   machine.SetLimits(limits);
   ObjectRef total = machine.InvokeEntry({list, Int(0)});
   EXPECT_EQ(*Downcast<NDArray>(total).Data<int64_t>(), 100000);
+}
+
+/// What a cast does of itself differs between machines.
+TEST(VmProgram, FloatsAreReadAsIntegersSaturating) {
+  Program program;
+  Function f;
+  f.name = "main";
+  f.params = {"x"};
+  f.num_registers = 2;
+  f.num_ints = 4;
+  f.operands = {0, 1, 2, 3};
+  for (int i = 0; i < 4; ++i) f.code.push_back(Make(Opcode::kReadInt, i, 0, -1, i));
+  f.code.push_back(Make(Opcode::kMakeInts, 1, -1, 1, PackDType(DataType::Int(64))));
+  f.code.back().num_args = 4;
+  f.code.push_back(Make(Opcode::kReturn, -1, 1, -1, 0));
+  program.functions.push_back(f);
+  VirtualMachine machine(std::make_shared<VmModel>(program, Module(), std::vector<NDArray>()));
+  const NDArray x = NDArray::FromVector<float>({std::nanf(""), 1e30f, -1e30f, -2.5f}, {4}, DataType::Float(32));
+  const auto result = Downcast<NDArray>(machine.InvokeEntry({x}));
+  ASSERT_EQ(result->shape, std::vector<int64_t>{4});
+  const int64_t* values = result.Data<int64_t>();
+  EXPECT_EQ(values[0], 0);
+  EXPECT_GE(values[1], int64_t{9'000'000'000'000'000'000});
+  EXPECT_LE(values[2], int64_t{-9'000'000'000'000'000'000});
+  EXPECT_EQ(values[3], -2);
 }
 
 TEST(VmProgram, RoundTrips) {
