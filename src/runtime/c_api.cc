@@ -141,7 +141,8 @@ void CheckValue(const TreadleValue& value, int code, const std::string& what) {
   }
   if (code == kTreadleObjectRValue) {
     const void* object = *static_cast<void**>(value.v_handle);
-    if (object != nullptr && !rt::IsHandle(object, HandleKind::kObject)) RefuseHandle(name.c_str());
+    if (object == nullptr) throw treadle::Error(name + " is null");
+    if (!rt::IsHandle(object, HandleKind::kObject)) RefuseHandle(name.c_str());
   }
   if (code == kTreadleDLTensor && value.v_handle != nullptr) {
     rt::CheckTensor(*static_cast<const DLTensor*>(value.v_handle), "a tensor argument");
@@ -384,10 +385,7 @@ int TreadleFuncCreate(TreadlePackedCFunc function, void* resource, void (*finali
       const uint64_t errors = rt::LastErrorCount();
       const int status = function(const_cast<TreadleValue*>(args.values), const_cast<int*>(args.type_codes),
                                   args.num_args, &value, &code, owned.get());
-      if (status != 0 && rt::LastErrorCount() == errors) {
-        throw treadle::RuntimeError(treadle::StrCat("the function returned ", status, " without setting an error"));
-      }
-      if (status != 0) rt::ThrowLastError("");
+      if (status != 0) rt::ThrowErrorOf("", status, errors);
       CheckValue(value, code, "function's result");
       HandleKind kind;
       if (IsHandleCode(code, &kind)) rt::DropHandle(value.v_handle, kind);

@@ -84,4 +84,9 @@ void ThrowLastError(const std::string& where) {
   throw RuntimeError(named ? state.message : where + ": " + state.message);
 }
 
+void ThrowErrorOf(const std::string& where, int status, uint64_t count) {
+  if (LastErrorCount() != count) ThrowLastError(where);
+  throw RuntimeError(StrCat(where.empty() ? "the function" : where, " returned ", status, " without setting an error"));
+}
+
 }  // namespace treadle::runtime

@@ -27,9 +27,10 @@ class CompiledFunc final : public PackedFuncNode {
   void Call(Args args, RetValue* ret) const override {
     TreadleValue value{};
     int code = kTreadleNull;
-    int status = function_(const_cast<TreadleValue*>(args.values), const_cast<int*>(args.type_codes), args.num_args,
-                           &value, &code, resource_);
-    if (status != 0) ThrowLastError(name_);
+    const uint64_t errors = LastErrorCount();
+    const int status = function_(const_cast<TreadleValue*>(args.values), const_cast<int*>(args.type_codes),
+                                 args.num_args, &value, &code, resource_);
+    if (status != 0) ThrowErrorOf(name_, status, errors);
     *ret = RetValue::FromC(value, code);
   }
   TreadlePackedCFunc c_func() const override { return function_; }

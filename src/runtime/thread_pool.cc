@@ -184,19 +184,21 @@ struct Job {
   void RunTask(int task) {
     if (task > failed_task.load(std::memory_order_relaxed)) return;  // only the lowest failure is reported
     int status = -1;
+    const uint64_t errors = LastErrorCount();
     try {
       if (limits != nullptr) limits->Check();
       status = lambda(task, &env, cdata);
     } catch (...) {
       SetLastErrorFromException();
     }
-    if (status != 0) RecordFailure(task);
+    if (status != 0) RecordFailure(task, status, errors);
   }
 
-  void RecordFailure(int task) {
+  void RecordFailure(int task, int status, uint64_t errors) {
     std::exception_ptr caught;
     try {
-      ThrowLastError();
+      if (LastErrorCount() != errors) ThrowLastError();
+      throw RuntimeError(StrCat("task ", task, " of a parallel loop returned ", status, " without setting an error"));
     } catch (...) {
       caught = std::current_exception();
     }

@@ -273,6 +273,8 @@ TEST_F(CApiMisuse, ValuesWithoutMeaning) {
   refused(kTreadleBytes, &bytes, "argument 0 (bytes) has no data");
   void* slot = values_.data();
   refused(kTreadleObjectRValue, &slot, "wasn't created by this library");
+  slot = nullptr;
+  refused(kTreadleObjectRValue, &slot, "argument 0 (object) is null");
   ExpectError(TreadleFuncRegisterGlobal("", func_, 0), "'name' is empty");
 }
 

@@ -56,6 +56,9 @@ TEST(PackedFunc, CompiledFunctionsReportTheirError) {
   };
   PackedFunc f = PackedFunc::FromC(fail, nullptr, ObjectRef(), "kernel");
   EXPECT_THAT([&] { f(); }, ThrowsMessage<RuntimeError>("kernel: division by zero"));
+  TreadlePackedCFunc silent = [](TreadleValue*, int*, int, TreadleValue*, int*, void*) { return 3; };
+  EXPECT_THAT([&] { PackedFunc::FromC(silent, nullptr, ObjectRef(), "kernel")(); },
+              ThrowsMessage<RuntimeError>("kernel returned 3 without setting an error"));
 }
 
 TEST(PackedFunc, ExceptionsCrossCompiledCodeUnchanged) {

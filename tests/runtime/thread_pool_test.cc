@@ -167,6 +167,16 @@ TEST(ThreadPool, ReportsTheErrorOfTheLowestFailingTask) {
   EXPECT_STREQ(LastErrorMessage(), "task 2 failed");
 }
 
+TEST(ThreadPool, FailuresWithoutATextDoNotReportAnEarlierError) {
+  for (int limit : {1, 4}) {
+    ConcurrencyScope threads(limit);
+    SetLastError("an earlier error");
+    auto task = [](int id, TreadleParallelGroupEnv*, void*) { return id == 0 ? 7 : 0; };
+    EXPECT_EQ(ParallelLaunch(task, nullptr, 4), -1);
+    EXPECT_STREQ(LastErrorMessage(), "task 0 of a parallel loop returned 7 without setting an error");
+  }
+}
+
 TEST(ThreadPool, LaunchesFromManyThreadsShareTheWorkers) {
   const int before = WorkerThreads();
   std::atomic<int64_t> total{0};

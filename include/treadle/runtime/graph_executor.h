@@ -188,7 +188,7 @@ class GraphContext {
   void RunMain();
   void RunOp(const Op& op);
   void RunStage(const GraphModel::Stage& stage);
-  [[noreturn]] void FailOp(const Op& op) const;
+  [[noreturn]] void FailOp(const Op& op, int status, uint64_t errors) const;
   std::string ShapesOf(const Op& op) const;
   /// Throws VerifyError where a result of the call has a NaN.
   void RefuseNan(const Op& op) const;

@@ -21,5 +21,8 @@ int LastErrorCode();
 uint64_t LastErrorCount();
 /// Throws the recorded exception again, or a RuntimeError with the recorded text ("`where`: text" if not empty).
 [[noreturn]] void ThrowLastError(const std::string& where = "");
+/// The same after a C function, called `where`, has returned `status`; it may have set no error since LastErrorCount
+/// was `count`, and an earlier one isn't its own.
+[[noreturn]] void ThrowErrorOf(const std::string& where, int status, uint64_t count);
 
 }  // namespace treadle::runtime

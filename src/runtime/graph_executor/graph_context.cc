@@ -308,9 +308,9 @@ void GraphContext::SetOutputZeroCopy(size_t index, const NDArray& value) {
   throw Error(StrCat("output ", index, " can't be written in place: ", reason));
 }
 
-void GraphContext::FailOp(const Op& op) const {
+void GraphContext::FailOp(const Op& op, int status, uint64_t errors) const {
   const GraphSpec::Node& node = model_->spec_.nodes[op.node];
-  ThrowLastError(StrCat("node ", op.node, " (", node.name, ")"));
+  ThrowErrorOf(StrCat("node ", op.node, " (", node.name, ")"), status, errors);
 }
 
 void GraphContext::RunOp(const Op& op) {
@@ -320,7 +320,9 @@ void GraphContext::RunOp(const Op& op) {
   if (op.function != nullptr) {
     TreadleValue ret;
     int ret_code = kTreadleNull;
-    if (op.function(values, codes, static_cast<int>(op.num_args), &ret, &ret_code, op.resource) != 0) FailOp(op);
+    const uint64_t errors = LastErrorCount();
+    const int status = op.function(values, codes, static_cast<int>(op.num_args), &ret, &ret_code, op.resource);
+    if (status != 0) FailOp(op, status, errors);
     return;
   }
   if (op.is_copy) {
@@ -337,11 +339,12 @@ void GraphContext::RunMain() {
     for (size_t i = 0; i < main_data_.size(); ++i) main_data_[i] = tensors_[model_->arg_slots_[i]].data;
     main_data_current_ = true;
   }
+  const uint64_t errors = LastErrorCount();
   const int failed = model_->main_(main_data_.data());
   if (failed == 0) return;
   const auto call = static_cast<size_t>(failed) - 1;
   TREADLE_ICHECK(call < model_->ops_.size()) << "call " << failed << " of a compiled graph failed; it has fewer";
-  FailOp(model_->ops_[call]);
+  FailOp(model_->ops_[call], -1, errors);
 }
 
 void GraphContext::Run() {

@@ -639,10 +639,10 @@ void VirtualMachine::RunKernel(const Instruction& i) {
   if (kernel.function != nullptr) {
     TreadleValue ret;
     int ret_code = kTreadleNull;
-    if (kernel.function(values_.data(), codes_.data(), static_cast<int>(i.num_args), &ret, &ret_code,
-                        kernel.resource) != 0) {
-      ThrowLastError(decl.name);
-    }
+    const uint64_t errors = LastErrorCount();
+    const int status =
+        kernel.function(values_.data(), codes_.data(), static_cast<int>(i.num_args), &ret, &ret_code, kernel.resource);
+    if (status != 0) ThrowErrorOf(decl.name, status, errors);
     return;
   }
   RetValue ret;
