@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model.bind_output: runs of a model that write where the caller says; and mistakes near it."""
 import concurrent.futures
+import gc
 
 import numpy as np
 import onnx.parser
@@ -8,6 +9,8 @@ import pytest
 
 import treadle
 import treadle.onnxruntime as ort
+from treadle import relay
+from treadle.contrib import graph_executor
 
 MODEL = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[n, 3] x, float[3] c) => (float[n, 3] y, float[n, 3] z) {
     y = Add(x, c)
@@ -65,3 +68,26 @@ def test_bindings_of_sessions_take_values_of_their_kind():
         binding.bind_ortvalue_input("x", X)
     with pytest.raises(TypeError, match="iobinding: expected an IOBinding, got int"):
         session.run_with_iobinding(3)
+
+
+def test_outputs_that_are_parameters_outlive_their_executor(tmp_path):
+    """They lie in the library, which was closed with the executor."""
+    weights = np.arange(100_000, dtype="float32")
+    x = relay.var("x", shape=(2,))
+    results = relay.Tuple([relay.const(weights), relay.exp(x), relay.reshape(relay.const(weights), (100, 1000))])
+    path = str(tmp_path / "m.so")
+    relay.build(treadle.IRModule.from_expr(relay.Function([x], results)), "llvm").export_library(path)
+
+    def outputs():
+        executor = graph_executor.GraphModule(treadle.runtime.load_module(path)["default"](treadle.cpu()))
+        executor.set_input("x", np.zeros(2, "float32"))
+        executor.run()
+        return [executor.get_output(i) for i in range(3)]
+
+    same, ones, reshaped = outputs()
+    gc.collect()
+    np.testing.assert_array_equal(same.numpy(), weights)
+    np.testing.assert_array_equal(ones.numpy(), [1, 1])
+    np.testing.assert_array_equal(reshaped.numpy(), weights.reshape(100, 1000))
+    with pytest.raises(treadle.error.RuntimeError, match="read-only tensor"):
+        same.copyfrom(weights)

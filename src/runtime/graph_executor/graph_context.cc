@@ -167,7 +167,15 @@ NDArray GraphContext::EntryValue(uint32_t entry) const {
   const NDArray& owner = e.arena_offset >= 0 ? arena_ : storage_[e.storage_id];
   std::shared_ptr<void> keep;
   if (owner.defined()) keep = owner->storage;
-  return NDArray::View(tensors_[entry].data, e.shape, e.dtype, tensors_[entry].device, std::move(keep));
+  // A parameter, or a view of one: it lies in the memory of the library.
+  bool read_only = false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const NDArray& param = model_->params_[i];
+    if (!param.defined() || model_->InputEntryId(i) != model_->alias_root_[entry]) continue;
+    keep = param->storage;
+    read_only = param.read_only();
+  }
+  return NDArray::View(tensors_[entry].data, e.shape, e.dtype, tensors_[entry].device, std::move(keep), read_only);
 }
 
 void GraphContext::PointTo(uint32_t entry, const NDArray& value) {
