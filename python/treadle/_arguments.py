@@ -161,6 +161,22 @@ def number(what: str, value: Any, expected: str, low: float = 0, high: float = m
     return float(value)
 
 
+def repetitions(what: str, timeout: Any, count: Any, repeat: Any, min_repeat_ms: Any) -> None:
+    """Checks how long and how often something is measured."""
+    number(f"{what}: the time limit", timeout, "seconds above 0")
+    whole(f"{what}: number", count, 1)
+    whole(f"{what}: repeat", repeat, 1)
+    number(f"{what}: min_repeat_ms", min_repeat_ms, "milliseconds, 0 or more", -1e-300)
+
+
+def sequence(what: str, value: Any, kind: type, expected: str) -> list:
+    """A list of values of one kind."""
+    listed = None if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") else list(value)
+    if listed is None or not all(isinstance(item, kind) for item in listed):
+        raise DTypeError(f"{what}: expected {expected}, got {_short(value)}")
+    return listed
+
+
 def paths(what: str, value: Any) -> list[str]:
     """A list of paths; one path is a list of one."""
     listed = [value] if isinstance(value, (str, os.PathLike)) else value

@@ -133,6 +133,9 @@ def register_func(name: Any, function: Any = None, override: bool = False) -> An
         _core.register_global(name.__name__, name, override)
         return name
 
+    if not isinstance(name, str):
+        raise TypeError(f"register_func: expected the name of a function, or a function, not {name!r}")
+
     def register(function: Any) -> Any:
         _core.register_global(name, function, override)
         return function

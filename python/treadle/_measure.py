@@ -6,6 +6,7 @@ import select
 import subprocess
 import time
 
+from ._arguments import number
 from ._ffi import Api
 from .error import Error
 
@@ -32,6 +33,7 @@ class Runner:
     """The program `treadle measure`, started when it is needed and again after what ended it."""
 
     def __init__(self, threads=0, timeout=10, memory_mib=0):
+        number("the time limit of a measurement", timeout, "seconds above 0")
         self.threads, self.timeout, self.memory_mib = threads, timeout, memory_mib
         self._process = None
 

@@ -54,6 +54,15 @@ def device(name: str | int, index: int | None = None) -> Device:
     return found if index is None else Device(found.device_type, index)
 
 
+def _device_of(given: Any) -> Device:
+    """A device, or the one of a name."""
+    if isinstance(given, Device):
+        return given
+    if not isinstance(given, str):
+        raise DTypeError(f"expected a device such as treadle.cpu(), or its name, got {given!r}")
+    return device(given)
+
+
 class NDArray(_core.Object):
     """A tensor."""
 
@@ -93,6 +102,8 @@ class NDArray(_core.Object):
         """Copies to another tensor, or to a new one on a device."""
         if isinstance(target, Device):
             return _core.nd_copy(self, target)
+        if not hasattr(target, "copyfrom"):
+            raise DTypeError(f"copyto: expected a tensor or a device, got {target!r}")
         return target.copyfrom(self)
 
     def __setitem__(self, key: slice, value: Any) -> None:
@@ -193,6 +204,8 @@ def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArra
     session = getattr(device, "rpc_session", None)
     if session is not None:
         return session.array(value, device, dtype)
+    if device is not None and not isinstance(device, _core.Device):
+        device = _device_of(device)
     if isinstance(value, NDArray):
         return _core.nd_copy(value, device or cpu())
     _refuse_masked(value)
@@ -218,7 +231,7 @@ def empty(shape: int | Iterable[int], dtype: Any = "float32", device: Device | N
     session = getattr(device, "rpc_session", None)
     if session is not None:
         return session.empty(shape, dtype, device)
-    return _core.nd_empty(shape, str(dtype) if isinstance(dtype, str) else of_numpy(dtype), device or cpu())
+    return _core.nd_empty(shape, str(dtype) if isinstance(dtype, str) else of_numpy(dtype), _device_of(device or cpu()))
 
 
 def from_dlpack(value: Any) -> NDArray:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tarfile
 
+from ._arguments import paths
 from .error import Error
 
 
@@ -45,7 +46,7 @@ def _with_runtime():
 def create_shared(output, objects, options=None, cc=None):
     """Links objects (or compiles sources) to the shared library `output`. Without another compiler `cc`, for this
     machine: what they call of Treadle's runtime is linked with it."""
-    objects = [objects] if isinstance(objects, (str, os.PathLike)) else list(objects)
+    objects = paths("create_shared", objects)
     files = [word for each in objects for word in _with_language(str(each))]
     run([_compiler(cc), "-shared", "-fPIC", "-o", str(output), *files, *(options or []),
          *([] if cc else _with_runtime())], f"linking {output}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._arguments import mapping, suggest
 from ._benchmark import BenchmarkResult
 from ._core import Device, Object
 from ._dtype import DataType
@@ -62,9 +63,13 @@ class Module(Object):
         """The function called `name`; an AttributeError when there is none."""
         function = _core.module_function(self, name, query_imports)
         if function is None:
-            raise AttributeError(f"a module of type {self.type_key} has no function '{name}'")
+            raise AttributeError(f"a module of type {self.type_key} has no function '{name}'{self._others(name)}")
         function.writes_arrays = True
         return function
+
+    def _others(self, name: str) -> str:
+        known = ("main", "default", "default_function", "set_input", "get_input", "get_output", "get_num_outputs", "run")
+        return suggest(name, [each for each in known if self.implements_function(each)])
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
         return _core.module_function(self, name, query_imports) is not None
@@ -147,7 +152,8 @@ def save_param_dict(params: Mapping[str, Any]) -> bytes:
     """
     from ._ffi import get_global_func
 
-    tensors = {name: value if isinstance(value, NDArray) else array(value) for name, value in params.items()}
+    tensors = {name: value if isinstance(value, NDArray) else array(value)
+               for name, value in mapping("params", params, "{'weight': array}").items()}
     return get_global_func("runtime.SaveParams")(tensors)
 
 

@@ -56,7 +56,8 @@ namespace {
 
 PrimExpr AsFloating(PrimExpr x) {
   if (runtime::ActsAsFloat(x.dtype())) return x;
-  if (!x.dtype().is_integral()) throw DTypeError(StrCat("a floating-point function can't take ", x.dtype()));
+  if (!x.dtype().is_integral())
+    throw DTypeError(StrCat("a floating-point function can't take a value of type ", x.dtype(), "; expected a number"));
   return cast(DataType::Float(32, x.dtype().lanes()), x);
 }
 

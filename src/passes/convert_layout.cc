@@ -127,6 +127,7 @@ class OpAlterer : public MixedModeMutator {
 namespace transform {
 
 Pass ConvertLayout(Map<String, Array<String>> desired_layouts) {
+  for (const auto& [name, layouts] : desired_layouts) Op::Get(name);  // says which was meant where there is none
   Pass convert = CreateFunctionPass(
       [desired_layouts](const Function& func, const IRModule&, const PassContext&) {
         return Downcast<Function>(LayoutConverter(desired_layouts).Mutate(func));

@@ -42,6 +42,10 @@ void CheckAt(const std::string& where, const ValueRule& rule, const ObjectRef& o
 /// The type of a value that is no container is left to the conversion: it takes numbers for scalar expressions.
 void CheckArgument(const runtime::ArgValue& value, const ValueRule& rule) {
   if (value.is_null() && rule.required) value.ThrowMismatch(NameOf(rule.type));
+  const bool number = value.type_code() == kTreadleInt || value.type_code() == kTreadleFloat;
+  if (number && !PrimExprNode::StaticTypeInfo()->IsA(rule.type) && !rule.type->IsA(PrimExprNode::StaticTypeInfo())) {
+    value.ThrowMismatch(NameOf(rule.type));
+  }
   if (rule.item != nullptr || rule.other != nullptr) {
     CheckAt(StrCat("argument ", value.index()), rule, value.AsObjectRef());
   }
@@ -57,16 +61,23 @@ const ValueRule* RuleOf<RelayExpr>::Get() {
 
 void CheckValue(const ValueRule& rule, const ObjectRef& value) { CheckAt("", rule, value); }
 
-runtime::PackedFunc CheckedFunction(runtime::PackedFunc function, std::vector<const ValueRule*> rules) {
-  return runtime::PackedFunc(
-      [function = std::move(function), rules = std::move(rules)](runtime::Args args, runtime::RetValue* ret) {
-        if (args.size() == static_cast<int>(rules.size())) {
-          for (size_t i = 0; i < rules.size(); ++i) {
-            if (rules[i] != nullptr) CheckArgument(args[static_cast<int>(i)], *rules[i]);
-          }
+runtime::PackedFunc CheckedFunction(std::string name, runtime::PackedFunc function,
+                                    std::vector<const ValueRule*> rules) {
+  const auto checked = [name = std::move(name), function = std::move(function), rules = std::move(rules)](
+                           runtime::Args args, runtime::RetValue* ret) {
+    try {
+      if (args.size() == static_cast<int>(rules.size())) {
+        for (size_t i = 0; i < rules.size(); ++i) {
+          if (rules[i] != nullptr) CheckArgument(args[static_cast<int>(i)], *rules[i]);
         }
-        function.CallPacked(args, ret);
-      });
+      }
+      function.CallPacked(args, ret);
+    } catch (const DTypeError& error) {
+      if (std::string_view(error.what()).substr(0, 9) != "argument ") throw;
+      throw DTypeError(StrCat(name, ": ", error.what()));
+    }
+  };
+  return runtime::PackedFunc(checked);
 }
 
 }  // namespace treadle::python

@@ -76,12 +76,13 @@ struct RuleOf<Map<K, V>> {
 };
 
 /// `function` behind checks of its arguments, one rule for each. A call with an argument that breaks its rule is a
-/// DTypeError that names the argument and the element.
-runtime::PackedFunc CheckedFunction(runtime::PackedFunc function, std::vector<const ValueRule*> rules);
+/// DTypeError that names the function, the argument and the element.
+runtime::PackedFunc CheckedFunction(std::string name, runtime::PackedFunc function,
+                                    std::vector<const ValueRule*> rules);
 
 template <typename F, typename R, typename... A>
-runtime::PackedFunc CheckedAs(F function, R (*)(A...)) {
-  return CheckedFunction(runtime::PackedFunc::FromTyped(std::move(function)),
+runtime::PackedFunc CheckedAs(const std::string& name, F function, R (*)(A...)) {
+  return CheckedFunction(name, runtime::PackedFunc::FromTyped(std::move(function)),
                          {RuleOf<runtime::detail::Bare<A>>::Get()...});
 }
 
@@ -97,7 +98,7 @@ T Expect(const ObjectRef& value) {
 template <typename F>
 void RegisterChecked(const std::string& name, F function) {
   using Signature = typename runtime::detail::Signature<F>::Type;
-  runtime::Registry::Register(name, CheckedAs(std::move(function), static_cast<Signature*>(nullptr)));
+  runtime::Registry::Register(name, CheckedAs(name, std::move(function), static_cast<Signature*>(nullptr)));
 }
 
 }  // namespace treadle::python

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/runtime/data_type.h"
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 #include "treadle/runtime/custom_datatype.h"
 
 namespace treadle {
@@ -48,8 +51,13 @@ constexpr NumberedType kNumberedTypes[] = {
 };
 
 [[noreturn]] void ThrowUnknown(const std::string& text) {
-  throw DTypeError(StrCat("unknown data type \"", text.substr(0, 64),
-                          "\": expected one such as float32, int8, uint8, bool, bfloat16, float8_e4m3fn or float32x4"));
+  const std::string name = text.substr(0, 64);
+  std::vector<std::string> known = {"int8",   "int16",  "int32",   "int64",   "uint8",  "uint16",
+                                    "uint32", "uint64", "float16", "float32", "float64"};
+  for (const NamedType& type : kNamedTypes) known.emplace_back(type.name);
+  throw DTypeError(StrCat("unknown data type \"", name,
+                          "\": expected one such as float32, int8, uint8, bool, bfloat16, float8_e4m3fn or float32x4",
+                          DidYouMean(name, known)));
 }
 
 /// Reads a decimal number without sign or leading zeros, at most `max`; -1 when `text` isn't one.

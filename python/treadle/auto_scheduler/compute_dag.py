@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import te
+from .._arguments import sequence
 from ..error import Error
 from .loop_state import Replayed, State, StateObject
 from .workloads import tensors_of_workload
@@ -19,7 +20,9 @@ class ComputeDAG:
             compute = tensors_of_workload(compute)
         if isinstance(compute, te.Schedule):
             raise Error("ComputeDAG of a te.Schedule has no counterpart: give its tensors")
-        self.tensors = list(compute)
+        self.tensors = sequence("ComputeDAG", compute, te.Tensor, "the tensors of a computation, inputs and results")
+        if not self.tensors:
+            raise Error("ComputeDAG: there are no tensors; expected those of a computation, inputs and results")
 
     @property
     def ops(self) -> list[Any]:

@@ -31,6 +31,8 @@ class TaskScheduler:
         for name, value in (("objective_func", objective_func), ("load_model_file", load_model_file), ("callbacks", callbacks)):
             if value is not None:
                 raise Error(f"auto_scheduler.TaskScheduler: {name} has no counterpart: the network's time is what counts")
+        if not hasattr(tasks, "__iter__") or not all(hasattr(task, "network") for task in tasks):
+            raise Error(f"auto_scheduler.TaskScheduler: expected the tasks of extract_tasks, not {tasks!r}")
         networks = {id(task.network): task.network for task in tasks}
         if len(networks) != 1:
             raise Error(f"auto_scheduler.TaskScheduler: expected tasks of one network, not of {len(networks)}")

@@ -66,6 +66,8 @@ class SketchPolicy:
         if params:
             raise Error(f"SketchPolicy: {', '.join(sorted(params))} are parameters of an evolutionary search; plans are ranked by "
                         "the cost model and walked along")
+        if not hasattr(task, "compute_dag"):
+            raise Error(f"SketchPolicy: expected a SearchTask, not {task!r}")
         self.task = self.search_task = task
         self.seed, self.verbose = int(seed or 0), verbose
         given = list(init_search_callbacks or [])

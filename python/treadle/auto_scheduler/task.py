@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import build_module, te, transform, tuning
+from .._arguments import repetitions, seconds, whole
 from .._ffi import Api
 from .._measure import Failed, Runner
 from ..error import Error
@@ -47,6 +48,7 @@ class LocalBuilder:
     def __init__(self, timeout: float = 15, n_parallel: Any = None, build_func: Any = "default") -> None:
         if build_func != "default":
             raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
+        seconds(timeout)
 
 
 class LocalRunner:
@@ -54,6 +56,7 @@ class LocalRunner:
 
     def __init__(self, timeout: float = 10, number: int = 3, repeat: int = 1, min_repeat_ms: int = 100,
                  cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False) -> None:
+        repetitions("LocalRunner", timeout, number, repeat, min_repeat_ms)
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval = number, repeat, min_repeat_ms, cooldown_interval
         self.timeout, self._runner = timeout, Runner(timeout=timeout)
@@ -77,8 +80,11 @@ class TuningOptions:
 
     def __init__(self, num_measure_trials: int = 0, early_stopping: int | None = None, num_measures_per_round: int = 64,
                  verbose: int = 1, builder: Any = "local", runner: Any = "local", measure_callbacks: Any = None) -> None:
-        if num_measure_trials < 0 or num_measures_per_round < 1:
-            raise Error(f"TuningOptions: {num_measure_trials} trials, {num_measures_per_round} in a round")
+        whole("TuningOptions: num_measure_trials", num_measure_trials, 0)
+        whole("TuningOptions: num_measures_per_round", num_measures_per_round, 1)
+        for what, value, kind in (("builder", builder, "LocalBuilder"), ("runner", runner, "LocalRunner")):
+            if value != "local" and isinstance(value, (str, int, float)) or value is None:
+                raise Error(f"TuningOptions: the {what} is {value!r}; expected \"local\" or a {kind}")
         self.num_measure_trials, self.early_stopping, self.verbose = num_measure_trials, early_stopping, verbose
         self.num_measures_per_round = num_measures_per_round
         self.runner = LocalRunner() if runner == "local" else runner

@@ -13,20 +13,22 @@ def register_workload(func_name: Any, f: Callable[..., Any] | None = None, overr
     """Decorator: a function of sizes that returns the list of its inputs and results."""
 
     def register(function, name=None):
+        if not callable(function):
+            raise Error(f"register_workload: expected a function of sizes, or its name, not {function!r}")
         name = name or function.__name__
         if name in WORKLOADS and not override:
             raise Error(f"workload {name!r} is registered already; override=True replaces it")
         WORKLOADS[name] = function
         return function
 
-    if callable(func_name):
+    if not isinstance(func_name, str):
         return register(func_name)
     return register(f, func_name) if f is not None else lambda function: register(function, func_name)
 
 
 def make_workload_key(func: Any, args: Sequence[Any]) -> str:
     """Text that names a workload with its arguments."""
-    name = func if isinstance(func, str) else func.__name__
+    name = func if isinstance(func, str) else getattr(func, "__name__", func)
     if name not in WORKLOADS:
         raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload); there are: "
                     f"{', '.join(sorted(WORKLOADS)) or 'none'}")

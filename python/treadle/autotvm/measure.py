@@ -7,6 +7,7 @@ import time
 from typing import Any, NamedTuple
 
 from .. import build_module
+from .._arguments import repetitions, seconds
 from .._measure import Failed, Runner
 from ..error import Error
 
@@ -56,6 +57,7 @@ class LocalBuilder:
                  do_fork: bool = False, runtime: Any = None) -> None:
         if build_func != "default":
             raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
+        seconds(timeout)
         self.timeout = timeout
 
 
@@ -67,6 +69,7 @@ class LocalRunner:
                  cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, module_loader: Any = None) -> None:
         if module_loader is not None:
             raise Error("LocalRunner: module_loader has no counterpart")
+        repetitions("LocalRunner", timeout, number, repeat, min_repeat_ms)
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval = cooldown_interval
@@ -94,7 +97,11 @@ class _Option(NamedTuple):
 def measure_option(builder: Any, runner: Any) -> "_Option":
     """How configurations are built and run; "local" for either."""
     builder = LocalBuilder() if builder == "local" else builder
-    return _Option(builder, LocalRunner() if runner == "local" else runner)
+    runner = LocalRunner() if runner == "local" else runner
+    for what, value, kind in (("builder", builder, "LocalBuilder"), ("runner", runner, "LocalRunner")):
+        if isinstance(value, (str, int, float)) or value is None:
+            raise Error(f"measure_option: the {what} is {value!r}; expected \"local\" or a {kind}")
+    return _Option(builder, runner)
 
 
 def measure(task: Any, config: Any, option: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from .._arguments import path as _path
 from .measure import MeasureInput, MeasureResult, _Named
 from .space import ConfigEntity
 
@@ -42,7 +43,7 @@ def decode(row: str, protocol: str = "json") -> Any:
 
 def load_from_file(path: Any) -> Iterator[Any]:
     """Pairs of inputs and results of a log; lines that are torn or foreign are left out."""
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(_path("records", path), encoding="utf-8", errors="replace") as file:
         yield from load_from_buffer(file)
 
 

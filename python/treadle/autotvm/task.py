@@ -43,6 +43,8 @@ def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
     ApplyHistoryBest, it uses what is recorded for its arguments; else the first value of each knob."""
 
     def decorate(function):
+        if not callable(function):
+            raise Error(f"template {task_name!r}: expected a function of sizes, not {function!r}")
         TEMPLATES[task_name] = function
 
         @functools.wraps(function)
@@ -115,4 +117,6 @@ class Task:
 
 def create(task_name: Any, args: Any, target: Any = None, target_host: Any = None) -> Task:
     """The task of a template with these arguments."""
+    if not isinstance(task_name, str) and not hasattr(task_name, "__name__"):
+        raise Error(f"task.create: expected the name of a template, or its function, not {task_name!r}")
     return Task(task_name if isinstance(task_name, str) else task_name.__name__, args, target)

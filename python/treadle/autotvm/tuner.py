@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..error import Error
 from .measure import MeasureInput, measure
 from .network import NetworkTask
 
@@ -18,6 +19,8 @@ class Tuner:
     """Base: `_next` gives numbers of configurations, `update` hears of results."""
 
     def __init__(self, task: Any, **_options: Any) -> None:
+        if not hasattr(task, "config_space"):
+            raise Error(f"{type(self).__name__}: expected a task (autotvm.task.create), not {task!r}")
         self.task, self.space = task, task.config_space
         self.best_config: Any = None
         self.best_cost, self.best_flops = float("inf"), 0.0

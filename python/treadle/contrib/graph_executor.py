@@ -9,6 +9,7 @@ from typing import Any
 from .. import nd
 from .._benchmark import BenchmarkResult
 from .._ffi import get_global_func
+from ..error import DTypeError
 
 
 def _devices(device):
@@ -29,6 +30,8 @@ class GraphModule:
     """An executor with methods: set_input, run, get_output."""
 
     def __init__(self, module: Any) -> None:
+        if not hasattr(module, "__getitem__"):
+            raise DTypeError(f"GraphModule: expected what lib[\"default\"](device) gives, got {type(module).__name__}")
         self.module = module
         self._functions: dict[str, Callable[..., Any]] = {}
 
@@ -73,6 +76,8 @@ class GraphModule:
 
     def get_output(self, index: int, out: Any = None) -> nd.NDArray:
         """An output; copied into `out` when that is given."""
+        if isinstance(index, str):
+            raise DTypeError(f"get_output: outputs are numbered from 0; expected an int, got {index!r}")
         if out is None:
             return self._call("get_output", index)
         if hasattr(self.module, "rpc_session") and isinstance(out, nd.NDArray):

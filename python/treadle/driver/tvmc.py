@@ -117,7 +117,7 @@ def compile(tvmc_model: TVMCModel, target: Any, tuning_records: str | None = Non
     as aarch64-linux-gnu-gcc; desired_layout: "NCHW" or "NHWC"."""
     if output_format != "so":
         raise TVMCException(f"packages are libraries (so), not {output_format}; export_library writes archives")
-    mod = tvmc_model.mod
+    mod = getattr(tvmc_model, "mod", tvmc_model)
     if not isinstance(mod, IRModule):
         raise TVMCException(f"expected a model with an IRModule, not {type(mod).__name__}")
     if desired_layout:

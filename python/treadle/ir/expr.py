@@ -211,6 +211,8 @@ class IntImm(_Immediate):
     value: int
 
     def __init__(self, dtype: DTypeLike, value: int) -> None:
+        if not hasattr(value, "__int__"):
+            raise TypeError(f"an integer constant is made of a number, not of {value!r}")
         super().__init__(_api.IntImm(str(dtype), int(value)))
 
     def _own_number(self) -> int:  # of uint64: its bits as those of an int64

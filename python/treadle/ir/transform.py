@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import suggest
 from .._ffi import Api, Array, register_object
 from .base import Node
 
@@ -51,7 +53,11 @@ class PassContext(Node):
                  config: dict[str, Any] | None = None) -> None:
         for what, names in (("required_pass", required_pass), ("disabled_pass", disabled_pass)):
             if not isinstance(names if names is not None else [], (list, tuple)):
-                raise TypeError(f"{what} must be a list of names of passes")
+                raise TypeError(f"{what} must be a list of names of passes, not {names!r}")
+            for name in names or []:
+                # A pass of the caller's own has a name that isn't listed: only what looks like a slip is told.
+                if name not in (known := list_pass_names()) and (meant := suggest(name, known)):
+                    warnings.warn(f"{what}: there is no pass '{name}'{meant}", stacklevel=2)
         if config is not None and not isinstance(config, dict):
             raise TypeError("config must be a dict from names of options to values")
         super().__init__(_api.PassContext(opt_level, list(required_pass or []), list(disabled_pass or []),
@@ -128,9 +134,12 @@ class Sequential(Pass):
 
     def __init__(self, passes: Iterable[Pass] | None = None, opt_level: int = 0, name: str = "sequential",
                  required: Sequence[str] | None = None, traceable: bool = False) -> None:
+        if passes is not None and not hasattr(passes, "__iter__"):
+            raise TypeError(f"passes must be a list of Pass objects, not {passes!r}")
         passes = [] if passes is None else list(passes)
-        if not all(isinstance(each, Pass) for each in passes):
-            raise TypeError("passes must be a list of Pass objects")
+        for each in passes:
+            if not isinstance(each, Pass):
+                raise TypeError(f"passes must be a list of Pass objects; {each!r} is none")
         required = [] if required is None else required
         if not isinstance(required, (list, tuple)):
             raise TypeError("required must be a list of names of passes")

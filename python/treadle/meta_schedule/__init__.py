@@ -21,7 +21,10 @@ def derived_object(cls: Any) -> Any:
 
 
 def __getattr__(name):
-    return getattr(refused, name)
+    try:
+        return getattr(refused, name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 
 
 _other_paths.add({f"meta_schedule.{path}": (f"{__name__}.refused", "") for path in (

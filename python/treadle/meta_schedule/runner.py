@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import build_module
+from .._arguments import repetitions, seconds, whole
 from .._measure import Failed, Runner
 from .._refused import refused
 from ..error import Error
@@ -32,6 +33,9 @@ class LocalBuilder:
         for name, value in given.items():
             if value is not None:
                 raise Error(f"meta_schedule.LocalBuilder: {name} has no counterpart: candidates are built by treadle.build")
+        if max_workers is not None:
+            whole("meta_schedule.LocalBuilder: max_workers", max_workers, 1)
+        seconds(timeout_sec, "meta_schedule.LocalBuilder: timeout_sec")
 
 
 class EvaluatorConfig(NamedTuple):
@@ -49,6 +53,8 @@ class LocalRunner:
     def __init__(self, timeout_sec: float = 10.0, number: int = 3, repeat: int = 1, min_repeat_ms: int = 20, threads: int = 0,
                  evaluator_config: Any = None) -> None:
         self.config = evaluator_config or EvaluatorConfig(number, repeat, min_repeat_ms)
+        repetitions("meta_schedule.LocalRunner", timeout_sec, self.config.number, self.config.repeat,
+                    self.config.min_repeat_ms)
         self._runner = Runner(threads=threads, timeout=timeout_sec)
 
     def build(self, function: Any, target: Any, path: str | os.PathLike[str]) -> str:

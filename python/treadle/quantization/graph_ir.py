@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..error import Error
+from .._arguments import suggest
+from ..error import DTypeError, Error
 from ..ir import IRModule
 from ..relay import transform
 from ..relay.build_module import bind_params_by_name
@@ -71,10 +72,11 @@ def current_qconfig() -> Any:
 
 def qconfig(**options: Any) -> "QConfig":
     """Options as a context: with qconfig(global_scale=4.0): quantize(mod)."""
-    try:
-        return QConfig(**options)
-    except TypeError as error:
-        raise Error(f"qconfig: {error}") from None
+    known = [field.name for field in dataclasses.fields(QConfig)]
+    for name in options:
+        if name not in known:
+            raise Error(f"qconfig has no option '{name}'{suggest(name, known)}; it has: {', '.join(known)}")
+    return QConfig(**options)
 
 
 def _layers(main, config):
@@ -149,6 +151,8 @@ def quantize(mod: IRModule, params: Any = None, dataset: Any = None) -> Any:
     """The module with scales around products and convolutions, as the current qconfig says. `params` are bound;
     `dataset` (dicts of inputs by name) is for the calibrate_modes "kl_divergence", "percentile" and "minmax"."""
     config = current_qconfig()
+    if not isinstance(mod, IRModule):
+        raise DTypeError(f"quantize: expected an IRModule, got {type(mod).__name__}")
     main = mod["main"]
     if params:
         main = bind_params_by_name(main, params)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .. import _arguments, nd
+from .._arguments import mapping
 from .._ffi import Api, get_global_func
 from .._nd import Device
 from ..ir import IRModule
@@ -129,8 +130,9 @@ def _kind_device(target):
 
 
 def _tensors(params):
+    params = mapping("params", params, "{'weight': array}")
     return {name: value if isinstance(value, nd.NDArray) else nd.array(value)
-            for name, value in (params or {}).items()}
+            for name, value in params.items()}
 
 
 def _known_params(func, params, who, stacklevel=3):
@@ -147,6 +149,7 @@ def _known_params(func, params, who, stacklevel=3):
 
 def _bindable(mod, params):
     """Tensors for the parameters of main."""
+    params = mapping("params", params, "{'weight': array}")
     return _tensors(_known_params(mod["main"], params, "main", 5)) if params else {}
 
 

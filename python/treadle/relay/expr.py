@@ -217,6 +217,8 @@ class Function(BaseFunc):
     def __init__(self, params: Iterable[Var], body: ExprLike, ret_type: Type | None = None,
                  type_params: Iterable[TypeVar] | None = None, attrs: Mapping[str, typing.Any] | Attrs | None = None,
                  span: Span | None = None) -> None:
+        if isinstance(params, Var) or not hasattr(params, "__iter__"):
+            raise TypeError(f"the parameters of a function are a list of relay.Var, not a {type(params).__name__}")
         given: typing.Any = getattr(attrs, "dict", attrs) or {}
         super().__init__(_api.Function(list(params), as_expr(body), ret_type, list(type_params or []), dict(given.items()),
                                        span))
@@ -283,8 +285,13 @@ def var(name_hint: str, type_annotation: typing.Any = None, shape: typing.Any = 
     if shape is not None:
         if type_annotation is not None:
             raise ValueError("give either a type or a shape")
-        if isinstance(shape, str):
+        if isinstance(shape, str) or not hasattr(shape, "__iter__"):
             raise TypeError(f"the shape of '{name_hint}' is {shape!r}; expected a tuple such as (1, 3, 224, 224)")
+        shape = tuple(shape)
+        for dim in shape:
+            if isinstance(dim, str):
+                raise TypeError(f"the shape of '{name_hint}' is {shape!r}: {dim!r} can't be a dimension; expected an integer, "
+                                f"relay.Any() or tir.Var({dim!r}, 'int64')")
         type_annotation = TensorType(() if shape == () else shape, dtype)
     elif isinstance(type_annotation, str):
         type_annotation = TensorType((), type_annotation)

@@ -23,6 +23,8 @@ def parse(source: str, source_name: str = "from_string", init_module: IRModule |
     section of its own.
     Raises an error that shows the line and column of what is wrong.
     """
+    if not isinstance(source, str):
+        raise TypeError(f"parse: expected a text, not {type(source).__name__} {source!r}")
     if _LOOP_LEVEL.match(source):
         return get_global_func("tir.ParseModule")(source, source_name)
     if init_meta_table:

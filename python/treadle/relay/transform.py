@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing as _typing
 from collections.abc import Callable as _Callable, Iterable as _Iterable, Sequence as _Sequence
 
+from .._arguments import suggest
 from .._ffi import get_global_func, register_object
 from ..ir.transform import (ApplyPassToFunction, ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, get_pass,
                             list_pass_names, make_pass_decorator, module_pass)
@@ -81,7 +82,7 @@ def __getattr__(name: str) -> _Callable[..., Pass]:
     function = get_global_func(f"relay._transform.{name}", allow_missing=True)
     if function is None:
         if name not in list_pass_names():
-            raise AttributeError(f"no pass '{name}'")
+            raise AttributeError(f"no pass '{name}'" + suggest(name, list_pass_names()))
 
         def plain():
             return get_pass(name)

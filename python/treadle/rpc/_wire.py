@@ -14,6 +14,7 @@ import weakref
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 
+from .._arguments import whole
 from ..error import RPCError
 
 MAX_HEADER = 1 << 24
@@ -105,8 +106,9 @@ class Link:
 
     @classmethod
     def call(cls, host, port, token, timeout=HANDSHAKE_SECONDS):
+        port = whole("the port", int(port) if str(port).isdecimal() else port, 1, 65535)
         try:
-            sock = socket.create_connection((host, int(port)), timeout=timeout)
+            sock = socket.create_connection((host, port), timeout=timeout)
         except OSError as error:
             raise RPCError(f"nothing answers at {host}:{port}: {error}") from None
         return cls(sock, token, False, f"{host}:{port}")

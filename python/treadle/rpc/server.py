@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from .._arguments import whole
 from ..error import Error
 from . import _wire
 
@@ -151,6 +152,7 @@ class Server(Service):
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, port_end: Any = None, key: str = "", tracker_addr: Any = None,
                  custom_addr: str | None = None, load_library: Any = None, silent: bool = False, token: Any = None) -> None:
+        whole("rpc.Server: port", port, 0, 65535)
         arguments = ["--host", host, "--port", str(port), "--port-end", str(port_end or 0), "--announce"]
         if key:
             arguments += ["--key", key]

@@ -12,6 +12,8 @@ from ..ir.base import Node as _Node
 def from_source(text: str, name: str = "<script>") -> Any:
     """The function that a text in TVMScript defines, or the module of the class that it defines. Beside T and I, the text
     can name only what it defines itself."""
+    if not isinstance(text, str):
+        raise TypeError(f"from_source: expected a text in TVMScript, not {text!r}")
     return parse_text(text, name, tir)
 
 

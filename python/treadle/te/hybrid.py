@@ -353,6 +353,8 @@ def script(pyfunc: Any) -> Any:
     """Decorator of functions of tensors. Inside there are: loops over range, parallel, vectorize, unroll and
     const_range, output_tensor(shape, dtype), allocate(shape, dtype, scope), if, while, assert, arithmetic and the
     usual functions of scalars."""
+    if not inspect.isfunction(pyfunc):
+        raise HybridError(f"script: expected a function of tensors, not {pyfunc!r}")
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(pyfunc))).body[0]
     except (OSError, SyntaxError) as error:

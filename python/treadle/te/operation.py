@@ -94,7 +94,7 @@ def compute(shape: Shape, fcompute: Callable[..., Any], name: str = "compute", t
 
 
 def _axis(dom, name, kind):
-    if not isinstance(dom, (tuple, list)):
+    if not isinstance(dom, (tuple, list)) or len(dom) != 2:
         raise TypeError(f"axis {name}: the domain must be a pair (begin, end), not {dom!r}")
     begin, end = (_dimension(x, f"axis {name}: ") for x in dom)
     if isinstance(begin, IntImm) and isinstance(end, IntImm) and int(end) < int(begin):

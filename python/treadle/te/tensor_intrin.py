@@ -25,6 +25,8 @@ def decl_tensor_intrin(op: Operation, fcompute: Callable[[list[Buffer], list[Buf
     (body, reset, update) of a reduction: all of it, its initialisation, and the step that adds to a result."""
     if scalar_params:
         raise ValueError(f"intrinsic {name}: scalar parameters aren't supported")
+    if not hasattr(op, "input_tensors"):
+        raise TypeError(f"intrinsic {name}: expected the operation of a tensor (tensor.op), not {op!r}")
     inputs = list(op.input_tensors)
     outputs = [op.output(i) for i in range(op.num_outputs)]
     if len(outputs) != 1:

@@ -494,6 +494,8 @@ def select(condition: Scalar, true_value: Scalar, false_value: Scalar) -> PrimEx
 
 def all(*conditions: Scalar) -> PrimExpr:
     """Whether every condition holds."""
+    if not conditions:
+        raise TypeError("all: expected at least one condition")
     result = as_expr(conditions[0])
     for condition in conditions[1:]:
         result = _api._OpAnd(result, as_expr(condition))
@@ -502,6 +504,8 @@ def all(*conditions: Scalar) -> PrimExpr:
 
 def any(*conditions: Scalar) -> PrimExpr:
     """Whether some condition holds."""
+    if not conditions:
+        raise TypeError("any: expected at least one condition")
     result = as_expr(conditions[0])
     for condition in conditions[1:]:
         result = _api._OpOr(result, as_expr(condition))

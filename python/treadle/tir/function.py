@@ -9,7 +9,7 @@ from .._ffi import Api, Array, Map, register_object
 from ..ir import BaseFunc, IntImm, Node
 from .._dtype import DataType
 from ..error import DTypeError
-from .expr import Ramp, Var, as_expr
+from .expr import Ramp, StringImm, Var, as_expr
 from .stmt import Printed, cast_to
 from ..ir import PrimExpr
 
@@ -81,6 +81,9 @@ def decl_buffer(shape: Shape, dtype: DTypeLike = "float32", name: str = "buffer"
         raise ValueError(f"decl_buffer {name}: buffers of type {buffer_type!r} aren't supported; a dimension of 1 has "
                          "stride 1 like any other")
     shape = [as_expr(d) for d in shape]
+    for dim in shape:
+        if not isinstance(dim, PrimExpr) or isinstance(dim, StringImm):
+            raise TypeError(f"decl_buffer {name}: a dimension must be an integer or an expression, not {dim!r}")
     if any(isinstance(d, IntImm) and int(d) < 0 for d in shape):
         raise ValueError(f"decl_buffer {name}: a dimension of shape {shape} is negative")
     if strides and len(strides) != len(shape):

@@ -20,14 +20,14 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any],
     """A reduction by `fcombine(x, y)` whose neutral element is `fidentity(dtype)`. Both take and give tuples where
     several values are reduced together."""
 
-    def reduce(expr, axis, where=None, init=None):
+    def reduce(expr, axis=None, where=None, init=None):
         several = isinstance(expr, (tuple, list))
         sources = [as_expr(e) for e in (expr if several else [expr])]
         dtypes = [str(e.dtype) for e in sources]
         lhs = [Var(f"x{i}", dtype) for i, dtype in enumerate(dtypes)]
         rhs = [Var(f"y{i}", dtype) for i, dtype in enumerate(dtypes)]
         if axis is None:
-            raise ValueError(f"{name}: no axis to reduce over")
+            raise ValueError(f"{name}: no axis to reduce over; expected one made by te.reduce_axis, or several")
         if several:
             result = fcombine(tuple(lhs), tuple(rhs))
             identity = fidentity(*dtypes)

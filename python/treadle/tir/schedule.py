@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import whole
 from .._core import Object
 from .._ffi import Api, register_object
 from ..error import Error
@@ -125,6 +126,8 @@ class Schedule:
     def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
         """The block of that name; copies of buffers go by `A.shared` and by `A_shared`. `func_name`: there is one
         function, so it needn't be said which."""
+        if func_name is not None and func_name not in (names := [str(var.name_hint) for var in self.mod.functions]):
+            raise ScheduleError(f"get_block: the module has no function {func_name!r}; it has: {', '.join(names)}")
         try:
             return _api.get_block(self._handle, name)
         except Error:
@@ -315,6 +318,9 @@ class Schedule:
     def unannotate(self, block_or_loop: BlockRV | LoopRV, key: str) -> None:
         if not isinstance(block_or_loop, BlockRV):
             _loop("unannotate", block_or_loop)
+        known = [str(name) for name in self.get(block_or_loop).annotations]
+        if key not in known:
+            raise ScheduleError(f"unannotate: there is no annotation {key!r}; there are: {', '.join(known) or 'none'}")
         _api.unannotate(self._handle, block_or_loop, key)
 
     def pragma(self, loop: LoopRV, key: str, value: Scalar | str) -> None:
@@ -336,6 +342,7 @@ class Schedule:
         if not isinstance(extent, IntImm) or n < 1:
             raise ScheduleError(f"sample_perfect_tile: {n} factors of a loop of extent {extent}; expected a constant "
                                 "extent, and at least one factor")
+        whole("sample_perfect_tile: max_innermost_factor", max_innermost_factor, 1)
         if decision is not None:
             return [int(d) for d in decision]
         rest, factors = int(extent), []

@@ -3,8 +3,9 @@
 import operator
 
 from .. import relay, te, tir
+from .._arguments import suggest
 from .._ffi import Api
-from ..ir import PrimExpr
+from ..ir import Op, PrimExpr
 from ..target import Target
 from ..te import Tensor
 from ..te import tensor as _tensor
@@ -82,7 +83,7 @@ def operator_of(name):
     for part in name.split("."):
         build = getattr(build, part, None)
         if build is None:
-            raise AttributeError(f"there is no operator '{name}'")
+            raise AttributeError(f"there is no operator '{name}'" + suggest(name, [*_ALIASES, *Op.list_op_names()]))
 
     def compute(*args, **kwargs):
         return _apply(name, build, args, kwargs)
