@@ -135,3 +135,97 @@ def test_partial_windows_of_norms(size, attributes):
 
 def test_mask_of_dropout_without_training():
     check(helper.make_node("Dropout", ["x"], ["y", "mask"]), {"x": floats(2, 3, 4)})
+
+
+@pytest.mark.parametrize("op, gates, more", [("RNN", 1, {}), ("GRU", 3, {}), ("GRU", 3, dict(linear_before_reset=1)), ("LSTM", 4, {}),
+                                             ("LSTM", 4, dict(direction="bidirectional")), ("LSTM", 4, dict(clip=0.5))])
+def test_recurrent_layers(op, gates, more):
+    directions = 2 if more.get("direction") == "bidirectional" else 1
+    feed = dict(x=floats(5, 2, 3), w=floats(directions, 4 * gates, 3), r=floats(directions, 4 * gates, 4), b=floats(directions, 8 * gates))
+    node = helper.make_node(op, ["x", "w", "r", "b"], ["y", "last"], hidden_size=4, **more)
+    dynamic = check(node, feed)
+    for changed in (dict(w=floats(directions, 4 * gates, 2)), dict(r=floats(directions, 4 * gates, 5)), dict(b=floats(directions, 4 * gates)),
+                    dict(x=floats(5, 2, 4)), dict(r=floats(directions, 4, 4 * gates))):
+        if any(value.shape != feed[name].shape for name, value in changed.items()):
+            with pytest.raises(treadle.Error):
+                dynamic.run(None, dict(feed, **changed))
+    state = dict(feed, n=np.array([5, 3], np.int32), h=floats(directions, 2, 4))
+    check(helper.make_node(op, ["x", "w", "r", "b", "n", "h"], ["y", "last"], hidden_size=4, **more), state)
+    peepholes = dict(feed, n=np.array([5, 3], np.int32), h=floats(directions, 2, 4), c=floats(directions, 2, 4), p=floats(directions, 12))
+    if op == "LSTM":
+        check(helper.make_node(op, list(peepholes), ["y", "last", "cell"], hidden_size=4, **more), peepholes)
+
+
+@pytest.mark.parametrize("size, blocks", [(6, 3), (5, 3), (4, 2)])
+def test_blocks_of_quantisation(size, blocks):
+    scale, zero = np.abs(floats(2, blocks)) + 0.1, RNG.integers(0, 9, (2, blocks)).astype(np.uint8)
+    for op, x in (("QuantizeLinear", floats(2, size)), ("DequantizeLinear", RNG.integers(0, 255, (2, size)).astype(np.uint8))):
+        feed = dict(x=x, scale=scale, zero=zero)
+        dynamic = check(helper.make_node(op, list(feed), ["y"], axis=1, block_size=2), feed, opset=21)
+        for wrong in (size + 2, size - 2):
+            with pytest.raises(treadle.Error, match="number of blocks"):
+                dynamic.run(None, dict(feed, x=np.resize(x, (2, wrong))))
+
+
+def declared(node, feed, rank, opset=18):
+    """The model with operands of which nothing but the rank is known, and a result of that rank."""
+    model = model_of(node, feed, False, opset)
+    element = onnx.TensorProto.FLOAT
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info(node.output[0], element, [f"y{i}" for i in range(rank)]))
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)[0]
+    dynamic = treadle.compile(model, threads=1)
+    result = dynamic.run(None, feed)[0]
+    assert result.shape == peer.shape
+    np.testing.assert_array_equal(result, peer)
+    return dynamic
+
+
+@pytest.mark.parametrize("entries, batch", [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)])
+def test_entries_of_indices_follow_from_the_result(entries, batch):
+    indices = RNG.integers(0, 2, ((2,) if batch else ()) + (3, entries)).astype(np.int64)
+    feed = dict(x=floats(2, 3, 4), i=indices)
+    dynamic = declared(helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=batch), feed, indices.ndim - 1 + 3 - entries - batch)
+    with pytest.raises(treadle.Error):
+        dynamic.run(None, dict(feed, i=np.zeros((*indices.shape[:-1], entries + 1), np.int64)))
+
+
+@pytest.mark.parametrize("op, sizes, rank", [("Reshape", [4, 6], 2), ("Reshape", [2, -1, 3], 3), ("Expand", [2, 2, 3, 4], 4), ("Expand", [4], 3),
+                                             ("Expand", [], 3), ("ConstantOfShape", [2, 3], 2)])
+def test_lists_of_sizes_as_long_as_the_result_has_dimensions(op, sizes, rank):
+    feed = dict(x=floats(2, 3, 4), s=np.array(sizes, np.int64))
+    if op == "ConstantOfShape":
+        del feed["x"]
+    dynamic = declared(helper.make_node(op, list(feed), ["y"]), feed, rank)
+    with pytest.raises(treadle.Error):
+        dynamic.run(None, dict(feed, s=np.ones(rank + 1, np.int64)))
+
+
+@pytest.mark.parametrize("shape, axis", [((4, 3), 0), ((3, 5), 1), ((2, 4, 3), 1), ((6, 1), 0)])
+@pytest.mark.parametrize("ordered", [0, 1])
+def test_distinct_slices(shape, axis, ordered):
+    feed = dict(x=RNG.integers(0, 2, shape).astype(np.float32))
+    dynamic = check(helper.make_node("Unique", ["x"], ["y", "first", "inverse", "counts"], axis=axis, sorted=ordered), feed)
+    for values in (np.zeros(shape, np.float32), RNG.integers(0, 2, [size + 1 for size in shape]).astype(np.float32)):
+        y, first, inverse, counts = dynamic.run(None, dict(x=values))
+        wanted = np.unique(values, axis=axis, return_counts=True)
+        np.testing.assert_array_equal(np.unique(y, axis=axis), wanted[0])
+        np.testing.assert_array_equal(y, values.take(first, axis))
+        np.testing.assert_array_equal(y.take(inverse, axis), values)
+        assert counts.sum() == values.shape[axis]
+
+
+def test_batches_of_scan_8():
+    body = helper.make_graph([helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Identity", ["t"], ["y"])], "body",
+                             [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "sx"],
+                             [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "ty"])
+    node = helper.make_node("Scan", ["", "s", "x"], ["t", "y"], num_scan_inputs=1, body=body)
+    feed = dict(s=floats(3, 2), x=floats(3, 4, 2))
+    dynamic = treadle.compile(model_of(node, feed, False, 8), threads=1)
+    for batch, steps in ((3, 4), (1, 4), (40, 1), (5, 7)):
+        feed = dict(s=floats(batch, 2), x=floats(batch, steps, 2))
+        last, all_steps = dynamic.run(None, feed)
+        wanted = feed["s"][:, None] + feed["x"].cumsum(1)
+        np.testing.assert_allclose(all_steps, wanted, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(last, wanted[:, -1], rtol=1e-5, atol=1e-5)
+    with pytest.raises(treadle.Error, match="size of a batch"):
+        dynamic.run(None, dict(feed, s=floats(4, 2)))

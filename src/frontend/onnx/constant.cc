@@ -75,8 +75,13 @@ Expr ImportConstantOfShape(NodeImport& n) {
     value = value.CreateView({}, value.dtype());
   }
   if (!known) {
-    Expr filled = n.Call("dyn.full", {n.Const(value), n.In(0)}, {{"dtype", value.dtype()}});
-    return WithDims(n, filled, SizeHints(n.ShapeElements(n.In(0)), RankOf(filled)));
+    Expr sizes = n.In(0);
+    const int64_t rank = n.DeclaredRank();
+    if (n.Rank(0) == 1 && AsConstInt(TypeOf(sizes)->shape[0]) == nullptr && rank > 0) {
+      sizes = n.Reshape(sizes, {rank});  // checked when it runs
+    }
+    Expr filled = n.Call("dyn.full", {n.Const(value), sizes}, {{"dtype", value.dtype()}});
+    return WithDims(n, filled, SizeHints(n.ShapeElements(sizes), RankOf(filled)));
   }
   for (int64_t dim : shape) {
     if (dim < 0) n.Invalid(StrCat("the shape has a dimension of ", dim));

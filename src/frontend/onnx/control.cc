@@ -2,7 +2,9 @@
 // Control flow that is decided when compiling: branches whose condition is known, short loops whose number of trips
 // is. The rest: loop.cc.
 #include <algorithm>
+#include <functional>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/values.h"
@@ -163,6 +165,18 @@ std::vector<Expr> ImportScan(NodeImport& n) {
   return states;
 }
 
+/// A value whose first dimension has to be as large as the batch when the model runs.
+Expr OfBatch(const Term& x, const Term& batch) {
+  NodeImport& n = x.node();
+  std::vector<Term> sizes{EqualTo(DimOf(x, 0), batch, "size of a batch beside another's")};
+  Array<PrimExpr> hints = TypeOf(x)->shape;
+  for (int d = 0; d < x.rank(); ++d) {
+    if (d > 0) sizes.push_back(DimOf(x, d));
+    if (IsAnyDim(hints[static_cast<size_t>(d)])) hints.Set(static_cast<size_t>(d), PrimExpr(int64_t{-1}));
+  }
+  return n.Call("dyn.reshape", {x, Stack(sizes)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
+}
+
 /// Version 8 has a batch in front of everything: one sample after the other. Inputs: lengths of the sequences, states,
 /// sequences.
 std::vector<Expr> ImportScan8(NodeImport& n) {
@@ -179,16 +193,37 @@ std::vector<Expr> ImportScan8(NodeImport& n) {
     if (n.Rank(i) < (i <= states ? 1 : 2))
       n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", which has no batch"));
   }
-  const int64_t batch = n.StaticDim(n.In(1), 0);
-  if (batch < 1 || batch > kMaxUnrolled)
-    n.Unsupported(StrCat("batches of more than ", kMaxUnrolled, ", or of none, aren't implemented"));
+  auto scan = [&](const std::function<Expr(size_t)>& sample) {
+    ScanSpec spec{{}, {}, Ints(scans, 0), directions, Ints(results, 0), Ints(results, 0)};
+    for (size_t i = 0; i < states; ++i) spec.states.push_back(sample(i));
+    for (size_t i = 0; i < scans; ++i) spec.sequences.push_back(sample(states + i));
+    return ImportDynamicScan(n, spec);
+  };
+  int64_t batch = -1;
+  for (size_t i = 1; i < n.num_inputs(); ++i) {
+    const int64_t* size = AsConstInt(TypeOf(n.In(i))->shape[0]);
+    if (size != nullptr && batch >= 0 && *size != batch) n.Invalid("the inputs have batches of different sizes");
+    if (size != nullptr) batch = *size;
+  }
+  if (batch < 1 || batch > kMaxUnrolled) {
+    std::vector<Expr> values;
+    for (size_t i = 1; i < n.num_inputs(); ++i) values.push_back(n.In(i));
+    const Term length = DimOf(Term(n, values[0]), 0);
+    for (Expr& value : values) {
+      if (&value != &values[0]) value = OfBatch(Term(n, value), length);
+    }
+    auto trip = [&](const std::vector<Expr>& carried, const Expr& number) {
+      auto sample = [&](size_t i) {
+        return n.Call("take", {carried[i], number}, {{"axis", int64_t{0}}, {"mode", std::string("error")}});
+      };
+      return LoopTrip{carried, scan(sample), Expr()};
+    };
+    std::vector<Expr> all = ImportCountedLoop(n, values, length, trip);
+    return {all.begin() + static_cast<std::ptrdiff_t>(values.size()), all.end()};
+  }
   std::vector<std::vector<Expr>> samples(states + results);
   for (int64_t b = 0; b < batch; ++b) {
-    auto sample = [&](size_t i) { return n.Squeeze(n.Slice(n.In(i), 0, b, b + 1), {0}); };
-    ScanSpec spec{{}, {}, Ints(scans, 0), directions, Ints(results, 0), Ints(results, 0)};
-    for (size_t i = 0; i < states; ++i) spec.states.push_back(sample(1 + i));
-    for (size_t i = 0; i < scans; ++i) spec.sequences.push_back(sample(1 + states + i));
-    std::vector<Expr> outputs = ImportDynamicScan(n, spec);
+    std::vector<Expr> outputs = scan([&](size_t i) { return n.Squeeze(n.Slice(n.In(1 + i), 0, b, b + 1), {0}); });
     for (size_t i = 0; i < samples.size(); ++i) samples[i].push_back(outputs.at(i));
   }
   std::vector<Expr> outputs;

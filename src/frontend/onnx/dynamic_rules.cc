@@ -72,6 +72,27 @@ Term EqualTo(const Term& values, const Term& expected, const char* what) {
   return {values.node(), CheckedValues(values.node(), values, "equal", expected, what)};
 }
 
+Term WithSizes(const Term& x, const Ints& sizes, const char* what) {
+  NodeImport& n = x.node();
+  const std::string size = StrCat("size of ", what);
+  bool fits = x.shape().size() == sizes.size(), same = true;
+  std::vector<Term> dims;
+  Array<PrimExpr> hints;
+  for (size_t i = 0; fits && i < sizes.size(); ++i) {
+    const int64_t* known = AsConstInt(x.shape()[i]);
+    fits = known == nullptr || sizes[i] < 0 || *known == sizes[i];
+    const bool tells = known == nullptr && sizes[i] >= 0;
+    same = same && !tells;
+    dims.push_back(tells ? EqualTo(onnx::DimOf(x, static_cast<int>(i)), IntNum(n, sizes[i]), size.c_str())
+                         : onnx::DimOf(x, static_cast<int>(i)));
+    const PrimExpr& own = x.shape()[i];
+    hints.push_back(tells ? PrimExpr(sizes[i]) : IsAnyDim(own) ? PrimExpr(int64_t{-1}) : own);
+  }
+  if (!fits) n.Invalid(StrCat(what, " has the wrong shape: expected ", runtime::ShapeString(sizes)));
+  if (same) return x;
+  return {n, n.Call("dyn.reshape", {x, Stack(dims)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
+}
+
 Term SizeOfSampled(const Term& x, int axis, const Term& size) {
   const int64_t* known = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
   if (known != nullptr && *known > 0) return size;
@@ -103,7 +124,12 @@ Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std
 Expr ImportDynamicReshape(NodeImport& n) {
   Expr x = n.In(0), shape = n.In(1);
   bool allow_zero = n.Flag("allowzero", false);
-  int64_t length = ListLength(n, 1, "shape");
+  int64_t length = n.Rank(1) == 1 ? n.DeclaredRank() : -1;
+  if (length > 0 && AsConstInt(TypeOf(shape)->shape[0]) == nullptr) {
+    shape = n.Reshape(shape, {length});  // checked when it runs
+  } else {
+    length = ListLength(n, 1, "shape");
+  }
   auto elements = n.ShapeElements(shape);
   const Array<PrimExpr>& from = TypeOf(x)->shape;
   Ints codes;
@@ -213,7 +239,19 @@ Expr ImportDynamicExpand(NodeImport& n) {
   Expr x = n.In(0), shape = n.Cast(n.In(1), kInt64);
   auto elements = n.ShapeElements(shape);
   const Array<PrimExpr>& own = TypeOf(x)->shape;
-  const int64_t length = ListLength(n, 1, "shape"), rank = n.Rank(0), out_rank = std::max(length, rank);
+  const int64_t rank = n.Rank(0), declared = n.DeclaredRank();
+  if (n.Rank(1) == 1 && AsConstInt(TypeOf(shape)->shape[0]) == nullptr && declared >= rank && declared > 0) {
+    // As many entries as the result has dimensions: there may be fewer, where it has those of the operand.
+    const Term ones(n, n.IntVector(Ints(static_cast<size_t>(declared), 1))), given(n, shape);
+    const Term padded = onnx::Concat({ones, given}, 0), begin = onnx::DimOf(given, 0);
+    const Term fits(n, CheckedValues(n, begin, "at_most", IntScalar(n, declared), "number of entries of 'shape'"));
+    shape = SliceAxis(padded, 0, fits, onnx::DimOf(padded, 0)).Reshape({declared});
+    elements = std::nullopt;
+  }
+  const int64_t length = RankOf(shape) == 1 && AsConstInt(TypeOf(shape)->shape[0]) != nullptr
+                             ? *AsConstInt(TypeOf(shape)->shape[0])
+                             : ListLength(n, 1, "shape");
+  const int64_t out_rank = std::max(length, rank);
   auto with_ones = [&](const Expr& sizes, int64_t count) {
     if (count == out_rank) return sizes;
     Expr ones = n.IntVector(Ints(static_cast<size_t>(out_rank - count), 1));

@@ -144,6 +144,7 @@ class Importer : public SubgraphImporter {
     defined_.emplace_back(var, function);
   }
   int64_t DeclaredSize(const std::string& value, size_t axis) override;
+  int64_t DeclaredRank(const std::string& value) override;
   int64_t SizeOf(const ValueInfo& declared, size_t axis) override {
     return declared_.SizeOf(declared, axis, options_.dims);
   }
@@ -166,6 +167,8 @@ class Importer : public SubgraphImporter {
   void InlineFunction(const Function& function, const Node& node, Scope& scope);
   void AddUnsupported(const Node& node, int64_t opset, const std::string& reason);
   [[noreturn]] void ThrowUnsupported() const;
+  /// What the graph that is being imported declares for a value; null where it says nothing.
+  const ValueInfo* Declared(const std::string& value);
   /// Compares the outputs of a node with what the graph that it stands in declares of them, and with what fits.
   void CheckDeclared(const Node& node, const std::vector<Expr>& outputs);
 
@@ -566,13 +569,24 @@ void Importer::CheckDeclared(const Node& node, const std::vector<Expr>& outputs)
   }
 }
 
-int64_t Importer::DeclaredSize(const std::string& value, size_t axis) {
-  if (current_graph_ == nullptr) return -1;
+const ValueInfo* Importer::Declared(const std::string& value) {
+  if (current_graph_ == nullptr) return nullptr;
   const ValueInfo* info = declared_.Find(*current_graph_, value);
   for (const ValueInfo& output : current_graph_->outputs) {
     if (output.name == value) info = &output;
   }
+  return info;
+}
+
+int64_t Importer::DeclaredSize(const std::string& value, size_t axis) {
+  const ValueInfo* info = Declared(value);
   return info == nullptr ? -1 : declared_.SizeOf(*info, axis, options_.dims);
+}
+
+int64_t Importer::DeclaredRank(const std::string& value) {
+  const ValueInfo* info = Declared(value);
+  if (info == nullptr || info->type.kind != TypeProto::Kind::kTensor || !info->type.shape) return -1;
+  return info->type.shape->empty() ? -1 : static_cast<int64_t>(info->type.shape->size());
 }
 
 /// Whether the type says what the elements are.

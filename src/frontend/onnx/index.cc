@@ -68,7 +68,11 @@ Expr NdIndices(NodeImport& n, int batch_dims, int entries = -1) {
 Expr ImportGatherNd(NodeImport& n) {
   int64_t batch_dims = n.Int("batch_dims", 0);
   if (batch_dims < 0 || batch_dims >= std::min(n.Rank(0), n.Rank(1))) n.Invalid(StrCat("'batch_dims' is ", batch_dims));
-  Expr indices = NdIndices(n, static_cast<int>(batch_dims));
+  int entries = -1;
+  if (const int64_t declared = n.DeclaredRank(); declared >= 0) {
+    entries = n.Rank(0) + n.Rank(1) - 1 - static_cast<int>(batch_dims + declared);  // only read where it isn't known
+  }
+  Expr indices = NdIndices(n, static_cast<int>(batch_dims), entries);
   return n.Call("gather_nd", {n.In(0), indices}, {{"batch_dims", batch_dims}});
 }
 

@@ -63,6 +63,9 @@ class SubgraphImporter {
   virtual void DefineFunction(const GlobalVar& var, const relay::Function& function) = 0;
   /// The size of a dimension that the graph around the node declares for a value; -1 where it says none.
   virtual int64_t DeclaredSize(const std::string& value, size_t axis) = 0;
+  /// The rank that the graph around the node declares for a value; -1 where it says none, or 0, which exporters write
+  /// for what they don't know.
+  virtual int64_t DeclaredRank(const std::string& value) = 0;
   /// The same of what is declared for a value.
   virtual int64_t SizeOf(const ValueInfo& declared, size_t axis) = 0;
 
@@ -166,6 +169,9 @@ class NodeImport : public ExprBuilder {
   /// The size of a dimension that the model declares for an output; -1 where it says none.
   int64_t DeclaredSize(size_t output, size_t axis) const {
     return WantsOutput(output) ? subgraphs_->DeclaredSize(node_.outputs[output], axis) : -1;
+  }
+  int64_t DeclaredRank(size_t output = 0) const {
+    return WantsOutput(output) ? subgraphs_->DeclaredRank(node_.outputs[output]) : -1;
   }
   /// The same of what a graph of the node declares for a value.
   int64_t SizeOf(const ValueInfo& declared, size_t axis) const { return subgraphs_->SizeOf(declared, axis); }

@@ -9,6 +9,7 @@
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/symbolic_dims.h"
 #include "frontend/onnx/window.h"
 #include "treadle/ir/structural.h"
 
@@ -25,9 +26,10 @@ bool IsOneElement(const Expr& value) {
   return RankOf(value) == 1 && size != nullptr && *size == 1;
 }
 
-/// Scale or zero point, shaped so that it broadcasts to an operand of `shape`: one number, one per element of `axis`,
+/// Scale or zero point, shaped so that it broadcasts to the operand: one number, one per element of `axis`,
 /// or (with `block` > 0) one per `block` elements of it.
-Expr Spread(NodeImport& n, const Expr& value, const Array<PrimExpr>& shape, int64_t axis, int64_t block) {
+Expr Spread(NodeImport& n, const Expr& value, const Expr& operand, int64_t axis, int64_t block) {
+  const Array<PrimExpr>& shape = TypeOf(operand)->shape;
   int rank = static_cast<int>(shape.size());
   if (IsOneElement(value)) return RankOf(value) == 0 ? value : n.Reshape(value, {});
   if (block == 0 && RankOf(value) == 1 && AsConstInt(TypeOf(value)->shape[0]) == nullptr && axis >= rank) {
@@ -41,8 +43,18 @@ Expr Spread(NodeImport& n, const Expr& value, const Array<PrimExpr>& shape, int6
   if (RankOf(value) != rank) n.Invalid("blocked scales have to have the operand's rank");
   Expr repeated = n.Call("repeat", {value}, {{"repeats", block}, {"axis", int64_t{at}}});
   const int64_t* size = AsConstInt(shape[static_cast<size_t>(at)]);
-  if (size == nullptr) n.Unsupported("blocks of a symbolic dimension aren't implemented");
-  int64_t have = n.StaticDim(repeated, at);
+  const int64_t* blocks = AsConstInt(TypeOf(value)->shape[static_cast<size_t>(at)]);
+  if (size == nullptr || blocks == nullptr) {
+    const Term x(n, operand), total = DimOf(x, at);
+    const Term wanted = FloorDiv(total + static_cast<double>(block - 1), static_cast<double>(block));
+    const Term have = EqualTo(DimOf(Term(n, value), at), wanted, "number of blocks");
+    // The check's result is part of the size, so that it isn't left out.
+    const Term cut = SliceAxis(Term(n, repeated), at, IntNum(n, 0), total + (have - wanted));
+    Array<PrimExpr> dims;
+    for (int d = 0; d < rank; ++d) dims.push_back(d == at ? shape[static_cast<size_t>(d)] : AnyDim());
+    return WithDims(n, cut, dims);
+  }
+  int64_t have = *blocks * block;
   if (have < *size || have - *size >= block) n.Invalid(StrCat("'block_size' ", block, " doesn't fit the scales"));
   return have == *size ? repeated : n.Slice(repeated, at, 0, *size);
 }
@@ -172,12 +184,11 @@ Expr ImportQuantizeLinear(NodeImport& n) {
     return n.Call("qnn.quantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, dtype)},
                   {{"axis", ParameterAxis(n, axis)}, {"out_dtype", dtype}});
   }
-  const Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
   // In float32, and in the precision of the scale where that is larger.
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
   const auto [given, zero] = Parameters(n, 1);
-  Expr scale = n.Cast(Spread(n, given, shape, axis, block), real);
-  Expr zero_point = n.Has(2) ? Spread(n, zero, shape, axis, block) : Expr();
+  Expr scale = n.Cast(Spread(n, given, n.In(0), axis, block), real);
+  Expr zero_point = n.Has(2) ? Spread(n, zero, n.In(0), axis, block) : Expr();
   Expr scaled = n.Call("divide", {n.Cast(n.In(0), real), scale});
   if (dtype.is_integral()) return Saturate(n, scaled, zero_point, dtype);
   if (zero_point.defined()) scaled = n.Call("add", {scaled, n.Cast(ConvertTo(n, zero_point, real), real)});
@@ -198,13 +209,12 @@ Expr ImportDequantizeLinear(NodeImport& n) {
     return n.Call("qnn.dequantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, n.DType(0))},
                   {{"axis", ParameterAxis(n, axis)}});
   }
-  const Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
   const DataType exact = n.DType(0).is_integral() ? DataType::Int(32) : real;
   const auto [given, zero] = Parameters(n, 1);
   Expr x = ConvertTo(n, n.In(0), exact);
-  if (n.Has(2)) x = n.Call("subtract", {x, ConvertTo(n, Spread(n, zero, shape, axis, block), exact)});
-  Expr scale = n.Cast(Spread(n, given, shape, axis, block), real);
+  if (n.Has(2)) x = n.Call("subtract", {x, ConvertTo(n, Spread(n, zero, n.In(0), axis, block), exact)});
+  Expr scale = n.Cast(Spread(n, given, n.In(0), axis, block), real);
   return n.Cast(n.Call("multiply", {n.Cast(x, real), scale}), dtype);
 }
 
@@ -246,7 +256,7 @@ Expr Centered(NodeImport& n, size_t i, size_t zero_point, int axis) {
   Expr value = n.Cast(n.In(zero_point), DataType::Int(32));
   int rank = n.Rank(i);
   // Higher ranks are those of the operand already, with 1 where they broadcast.
-  if (RankOf(value) <= 1) value = Spread(n, value, TypeOf(x)->shape, axis, 0);
+  if (RankOf(value) <= 1) value = Spread(n, value, x, axis, 0);
   if (RankOf(value) > rank) n.Invalid("a zero point has a higher rank than its operand");
   return n.Call("subtract", {x, value});
 }
@@ -304,12 +314,11 @@ Expr ImportQLinearMatMul(NodeImport& n) {
     const Expr weights = Parameter(n, ScaleBesideZeroPoint(n, 4));
     return Requantised(n, product, n.Call("multiply", {Parameter(n, n.In(1)), weights}), 6, -1);
   }
-  const Array<PrimExpr> shape = TypeOf(product)->shape;
   const int rank = RankOf(product);
   // One number, a vector with one for each row (of b: column), or of the operand's rank.
   auto spread = [&](size_t i, const Expr& value, int axis) {
     if (n.Rank(i) > rank) n.Invalid(StrCat("input ", i, " has a higher rank than the result"));
-    return n.Rank(i) > 1 ? value : Spread(n, value, shape, axis, 0);
+    return n.Rank(i) > 1 ? value : Spread(n, value, product, axis, 0);
   };
   auto scale = [&](size_t i, int axis) { return n.Cast(spread(i, ScaleBesideZeroPoint(n, i), axis), real); };
   CheckSummed(n, 1, false);
@@ -367,10 +376,9 @@ Expr ImportQLinearConv(NodeImport& n) {
     return Requantised(n, y, n.Call("multiply", {Parameter(n, n.In(1)), weights}), 6, 1);
   }
   DataType real = DataType::Float(32);
-  const Array<PrimExpr> shape = TypeOf(y)->shape;
-  auto scale = [&](size_t i) { return n.Cast(Spread(n, ScaleBesideZeroPoint(n, i), shape, 1, 0), real); };
+  auto scale = [&](size_t i) { return n.Cast(Spread(n, ScaleBesideZeroPoint(n, i), y, 1, 0), real); };
   Expr factor = n.Call("divide", {n.Call("multiply", {scale(1), scale(4)}), scale(6)});
-  Expr zero_point = Spread(n, n.In(7), shape, 1, 0);
+  Expr zero_point = Spread(n, n.In(7), y, 1, 0);
   return Saturate(n, n.Call("multiply", {n.Cast(y, real), factor}), zero_point, n.DType(7));
 }
 

@@ -42,7 +42,8 @@ struct Recurrent {
   size_t per_direction = 0;
   bool usual_activations = true;
   Expr x;
-  Expr lengths;  ///< of the sequences, where they may end early
+  Expr w, recurrent, biases, peepholes;  ///< inputs 1, 2, 3 and 7, of known sizes; null where they are left out
+  Expr lengths;                          ///< of the sequences, where they may end early
 
   Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations,
             bool weights_are_bytes = false);
@@ -101,8 +102,10 @@ struct Recurrent {
 
  private:
   void ReadActivations(const std::vector<std::string>& defaults);
-  /// Refuses an optional input of another shape; -1: any size.
-  void CheckShape(size_t i, const char* name, const Ints& expected) const;
+  /// The sizes of the weights and of the operand's rows, of whatever of them is known.
+  void ReadSizes();
+  /// An input of this shape, -1: any size; null where it is left out. Refused where it has another.
+  Expr Shaped(size_t i, const char* name, const Ints& expected) const;
 };
 
 Activation MakeActivation(NodeImport& n, DataType dtype, const std::string& name, double alpha, double beta) {
@@ -164,40 +167,48 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   first_reversed = direction == "reverse";
   if (n.Rank(0) != 3 || n.Rank(1) != 3 || n.Rank(2) != 3) n.Invalid("X, W and R have to be of rank 3");
   x = batch_first ? n.Transpose(n.In(0), {1, 0, 2}) : n.In(0);
-  input = n.StaticDim(x, 2);
   const int64_t* known_steps = AsConstInt(TypeOf(x)->shape[0]);
   steps = known_steps != nullptr ? *known_steps : -1;
   const int64_t* known_batch = AsConstInt(TypeOf(x)->shape[1]);
   batch = known_batch != nullptr ? *known_batch : -1;
-  Ints w = n.StaticShape(1), r = n.StaticShape(2);
-  hidden = r[quantised ? 1 : 2];
-  if (const int64_t stated = n.Int("hidden_size", hidden); stated != hidden) {
-    n.Invalid(StrCat("'hidden_size' is ", stated, ", but the recurrent weights are of size ", hidden));
-  }
-  if (quantised) {
-    std::swap(w[1], w[2]);
-    std::swap(r[1], r[2]);
-  }
-  if (w != Ints{directions, gates * hidden, input} || r != Ints{directions, gates * hidden, hidden}) {
-    n.Invalid("the weights' shapes don't fit the input, the directions and each other");
-  }
-  CheckShape(3, "B", {directions, 2 * gates * hidden});
-  CheckShape(4, "sequence_lens", {batch});
-  if (HasLengths()) lengths = CheckedValues(n, n.In(4), "at_most", DimOf(n, x, 0), "sequence length");
-  if (gates == 4) CheckShape(7, "P", {directions, 3 * hidden});
+  ReadSizes();
+  const Expr given_lengths = Shaped(4, "sequence_lens", {batch});
+  if (HasLengths()) lengths = CheckedValues(n, given_lengths, "at_most", DimOf(n, x, 0), "sequence length");
   if (steps == 0) n.Unsupported("empty sequences aren't implemented");
   ReadActivations(default_activations);
 }
 
-void Recurrent::CheckShape(size_t i, const char* name, const Ints& expected) const {
-  if (!n.Has(i)) return;
-  const Array<PrimExpr>& shape = TypeOf(n.In(i))->shape;
-  bool fits = shape.size() == expected.size();
-  for (size_t k = 0; fits && k < expected.size(); ++k) {
-    const int64_t* dim = AsConstInt(shape[k]);
-    fits = dim == nullptr || expected[k] < 0 || *dim == expected[k];
+void Recurrent::ReadSizes() {
+  auto known = [&](size_t i, size_t axis) {
+    const int64_t* size = AsConstInt(TypeOf(n.In(i))->shape[axis]);
+    return size != nullptr ? *size : -1;
+  };
+  const size_t rows = quantised ? 2 : 1, columns = 3 - rows;
+  hidden = known(2, columns);
+  for (size_t i : {size_t{1}, size_t{2}}) {
+    if (hidden < 0 && known(i, rows) >= 0) hidden = known(i, rows) / gates;
   }
-  if (!fits) n.Invalid(StrCat(name, " has the wrong shape: expected ", runtime::ShapeString(expected)));
+  const int64_t stated = n.Int("hidden_size", hidden);
+  if (hidden >= 0 && stated != hidden) {
+    n.Invalid(StrCat("'hidden_size' is ", stated, ", but the recurrent weights are of size ", hidden));
+  }
+  hidden = stated;
+  if (hidden < 0) {
+    n.Unsupported("neither 'hidden_size' nor the shapes of the weights, when compiling, tell the size of the state");
+  }
+  input = std::max(known(0, 2), known(1, columns));
+  auto weight = [&](int64_t width) {
+    return quantised ? Ints{directions, width, gates * hidden} : Ints{directions, gates * hidden, width};
+  };
+  x = WithSizes(Term(n, x), {-1, -1, input}, "X");
+  w = Shaped(1, "W", weight(input));
+  recurrent = Shaped(2, "R", weight(hidden));
+  biases = Shaped(3, "B", {directions, 2 * gates * hidden});
+  if (gates == 4) peepholes = Shaped(7, "P", {directions, 3 * hidden});
+}
+
+Expr Recurrent::Shaped(size_t i, const char* name, const Ints& expected) const {
+  return n.Has(i) ? WithSizes(In(n, i), expected, name).expr() : Expr();
 }
 
 Expr Recurrent::InitialState(size_t i, int64_t d, bool whole) const {
@@ -207,15 +218,9 @@ Expr Recurrent::InitialState(size_t i, int64_t d, bool whole) const {
   }
   if (!n.Has(i) && batch < 0) return n.Const(ArrayOf(Ints(static_cast<size_t>(hidden), 0), {1, hidden}, dtype));
   if (!n.Has(i)) return n.Const(ArrayOf(Ints(static_cast<size_t>(batch * hidden), 0), {batch, hidden}, dtype));
-  Expr state = batch_first ? n.Transpose(n.In(i), {1, 0, 2}) : n.In(i);
-  const Ints expected{directions, batch, hidden};
-  const Array<PrimExpr>& shape = TypeOf(state)->shape;
-  bool fits = shape.size() == expected.size();
-  for (size_t k = 0; fits && k < expected.size(); ++k) {
-    fits = AsConstInt(shape[k]) == nullptr || expected[k] < 0 || *AsConstInt(shape[k]) == expected[k];
-  }
-  if (!fits) n.Invalid("an initial state has the wrong shape");
-  return OfDirection(state, d);
+  if (n.Rank(i) != 3) n.Invalid(StrCat("an initial state has rank ", n.Rank(i), ", expected 3"));
+  const Term state(n, batch_first ? n.Transpose(n.In(i), {1, 0, 2}) : n.In(i));
+  return OfDirection(WithSizes(state, {directions, batch, hidden}, "an initial state"), d);
 }
 
 size_t Recurrent::Share(const Expr& value) {
@@ -225,14 +230,12 @@ size_t Recurrent::Share(const Expr& value) {
 }
 
 Weight Recurrent::WeightOf(size_t i, size_t scale, int64_t d) const {
-  Weight weight{OfDirection(n.In(i), d), Expr(), Expr()};
+  Weight weight{OfDirection(i == 1 ? w : recurrent, d), Expr(), Expr()};
   if (!quantised) return weight;
   auto parameter = [&](size_t k) {
-    const Ints shape = n.StaticShape(k);
-    if (shape != Ints{directions} && shape != Ints{directions, gates * hidden}) {
-      n.Invalid(StrCat("scales or zero points have the wrong shape: ", runtime::ShapeString(shape)));
-    }
-    return OfDirection(n.In(k), d);
+    const bool one = n.Rank(k) == 1;
+    return OfDirection(Shaped(k, "a scale or zero point", one ? Ints{directions} : Ints{directions, gates * hidden}),
+                       d);
   };
   weight.scale = parameter(scale);
   weight.zero = parameter(scale + 1);
@@ -257,19 +260,22 @@ Expr Recurrent::Product(const Expr& rows, const Weight& weight) const {
 
 Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
   // One product for the rows of all steps, however many there are.
-  const Expr rows = n.Reshape(x, {steps < 0 || batch < 0 ? -1 : steps * batch, input});
+  const Term all(n, x);
+  const Expr rows = input >= 0
+                        ? n.Reshape(x, {steps < 0 || batch < 0 ? -1 : steps * batch, input})
+                        : ReshapeTo(all, {onnx::DimOf(all, 0) * onnx::DimOf(all, 1), onnx::DimOf(all, 2)}).expr();
   Expr y = Product(rows, WeightOf(1, 8, d));
   if (!n.Has(3)) return BySteps(y);
-  Expr biases = OfDirection(n.In(3), d);
+  Expr both = OfDirection(biases, d);
   int64_t width = gates * hidden;
-  Expr bias = n.Slice(biases, 0, 0, width);
-  Expr recurrent = n.Slice(biases, 0, width, width + biased_gates * hidden);
+  Expr bias = n.Slice(both, 0, 0, width);
+  Expr second = n.Slice(both, 0, width, width + biased_gates * hidden);
   if (biased_gates < gates) {
     Expr none = n.Const(ArrayOf(Ints(static_cast<size_t>((gates - biased_gates) * hidden), 0),
                                 {(gates - biased_gates) * hidden}, dtype));
-    recurrent = n.Concat({recurrent, none}, 0);
+    second = n.Concat({second, none}, 0);
   }
-  return BySteps(n.Call("add", {y, n.Call("add", {bias, recurrent})}));
+  return BySteps(n.Call("add", {y, n.Call("add", {bias, second})}));
 }
 
 Expr Recurrent::BySteps(const Expr& projected) const {
@@ -370,7 +376,7 @@ Unrolled AsOperator(const Recurrent& r, const char* op, int64_t d, const Expr& p
   NodeImport& n = r.n;
   const bool stepped = r.steps < 0;
   const Expr x = stepped ? projected : n.Reshape(projected, {r.steps, r.batch, r.gates * r.hidden});
-  Array<Expr> operands{x, r.OfDirection(n.In(2), d)};
+  Array<Expr> operands{x, r.OfDirection(r.recurrent, d)};
   for (const Expr& e : more) operands.push_back(e);
   for (size_t input : states) operands.push_back(r.InitialState(input, d, true));
   const Expr results = n.Call(op, operands, {{"reverse", r.Reversed(d)}});
@@ -428,17 +434,17 @@ std::vector<Expr> ImportGru(NodeImport& n) {
     Expr projected = r.Projected(d, linear ? 2 : 3);
     if (linear && r.IsUsual()) {
       const Expr none = n.Const(ArrayOf(Ints(static_cast<size_t>(r.hidden), 0), {r.hidden}, r.dtype));
-      const Expr bias = n.Has(3) ? n.Slice(r.OfDirection(n.In(3), d), 0, 5 * r.hidden, 6 * r.hidden) : none;
+      const Expr bias = n.Has(3) ? n.Slice(r.OfDirection(r.biases, d), 0, 5 * r.hidden, 6 * r.hidden) : none;
       unrolled.push_back(AsOperator(r, "nn.gru", d, projected, {bias}, {5}));
       continue;
     }
-    const Expr recurrence = r.OfDirection(n.In(2), d);
+    const Expr recurrence = r.OfDirection(r.recurrent, d);
     // One product for all gates that are multiplied with the state as it was.
     const size_t gates = r.Share(linear ? recurrence : n.Slice(recurrence, 0, 0, 2 * r.hidden));
     const bool biased = linear && n.Has(3);
     size_t last_gate = 0, hidden_bias = 0;
     if (!linear) last_gate = r.Share(r.Gate(recurrence, 2, 0));
-    if (biased) hidden_bias = r.Share(n.Slice(r.OfDirection(n.In(3), d), 0, 5 * r.hidden, 6 * r.hidden));
+    if (biased) hidden_bias = r.Share(n.Slice(r.OfDirection(r.biases, d), 0, 5 * r.hidden, 6 * r.hidden));
     unrolled.push_back(Unroll(r, d, projected, {r.InitialState(5, d)}, [&](const Expr& x, const std::vector<Expr>& s) {
       const Expr& h = s[0];
       Expr products = n.Call("nn.dense", {h, r.shared[gates]});
@@ -472,7 +478,7 @@ std::vector<Expr> ImportLstmOf(NodeImport& n, bool quantised) {
       continue;
     }
     const auto recurrence = r.SharedWeight(2, 10, d);
-    const size_t peepholes = n.Has(7) ? r.Share(r.OfDirection(n.In(7), d)) : 0;
+    const size_t peepholes = n.Has(7) ? r.Share(r.OfDirection(r.peepholes, d)) : 0;
     auto peep = [&](const Expr& gate, const Expr& cell, int64_t g) {
       if (!n.Has(7)) return gate;
       return n.Call("add", {gate, n.Call("multiply", {r.Gate(r.shared[peepholes], g, 0), cell})});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Distinct elements, out of sorting; determinants.
 #include "frontend/onnx/composed.h"
+#include "frontend/onnx/loop.h"
 #include "frontend/onnx/run_time_axes.h"
 
 namespace treadle::onnx {
@@ -64,29 +65,46 @@ Term RowOrder(const Term& rows, int64_t columns) {
   return SortOrder(x.Squeeze({1}));
 }
 
+/// The same for a number of columns that only the run knows: sorts by the last column, which keeps the order of equal
+/// ones, then by those before it.
+Term RowOrderByColumn(const Term& rows) {
+  NodeImport& n = rows.node();
+  auto trip = [&](const std::vector<Expr>& carried, const Expr& number) {
+    const Term all(n, carried[0]), order(n, carried[1]);
+    const Term column = DimOf(all, 1) - 1 - Term(n, number);
+    const Term in_order = all.Op("take", column, {{"axis", int64_t{1}}, {"mode", std::string("error")}}).Take(order);
+    return LoopTrip{{all, order.Take(SortOrder(in_order))}, {}, Expr()};
+  };
+  const Expr none = Iota(DimOf(rows, 0));
+  return {n, ImportCountedLoop(n, {rows, none}, DimOf(rows, 1), trip)[1]};
+}
+
 /// Inputs: X. Outputs: distinct elements (or slices along an axis), where each stands first, which of them each of X
 /// is, and how often each occurs.
 std::vector<Expr> ImportUnique(NodeImport& n) {
   const bool sorted = n.Flag("sorted", true);
   Term x = In(n, 0), rows = x;
   int axis = 0;
-  int64_t columns = 1;
+  int64_t columns = 1;  // 0 or less: the run knows, or there are none
+  Term slice = IntNum(n, 1);
   if (n.HasAttr("axis")) {
     axis = n.Axis(n.Int("axis"), x.rank());
     std::vector<int64_t> order{axis};
     for (int d = 0; d < x.rank(); ++d) {
       if (d == axis) continue;
       order.push_back(d);
-      columns *= n.StaticDim(x, d);
-      if (columns < 1) n.Unsupported("slices without elements aren't implemented");
+      const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(d)]);
+      columns = size != nullptr && columns > 0 ? columns * *size : -1;
+      slice = slice * DimOf(x, d);
     }
-    rows = x.Permute(order).Reshape({-1, columns});
+    rows = x.Permute(order);
+    rows = columns > 0 ? rows.Reshape({-1, columns}) : ReshapeTo(rows, {DimOf(x, axis), slice});
   } else {
     rows = x.Reshape({-1}).Expand(1);
     x = x.Reshape({-1});
   }
   Term count = DimOf(rows, 0), zero = IntNum(n, 0);
-  Term order = RowOrder(rows, columns), in_order = rows.Take(order);
+  Term order = columns > 0 ? RowOrder(rows, columns) : RowOrderByColumn(rows), in_order = rows.Take(order);
   Term differs = DiffersFromAbove(in_order, count);
   Term first_differs = Term(n, n.Const(ArrayOf(std::vector<int64_t>{1}, {1}, DataType::Bool())));
   Term begins = SliceAxis(Concat({first_differs, differs.Reduce("any", {1})}, 0), 0, zero, count);
