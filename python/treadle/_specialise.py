@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -22,11 +23,13 @@ class ShapeForms:
     """At most `most` forms; the least recently used goes. Any number of threads may ask.
 
     compile_for: compiles the model for shapes, in a thread of its own; where it raises treadle.Error, these shapes keep
-    to the general form.
+    to the general form. quiet: seconds in which nothing is compiled yet, so that a program's first answer has the machine
+    to itself.
     """
 
-    def __init__(self, compile_for: Callable[[Shapes], Any], most: int) -> None:
+    def __init__(self, compile_for: Callable[[Shapes], Any], most: int, quiet: float = 0.0) -> None:
         self._compile_for, self._most = compile_for, most
+        self._begins = time.monotonic() + quiet
         self._lock = threading.Lock()
         self._seen: collections.Counter[Shapes] = collections.Counter()
         self._forms: collections.OrderedDict[Shapes, concurrent.futures.Future[Any]] = collections.OrderedDict()
@@ -41,7 +44,7 @@ class ShapeForms:
                 return found.result() if found.done() and not found.cancelled() else None
             if shapes in self._seen or len(self._seen) < _MOST_COUNTED:
                 self._seen[shapes] += 1
-            if self._seen[shapes] >= SEEN_OFTEN:
+            if self._seen[shapes] >= SEEN_OFTEN and time.monotonic() >= self._begins:
                 if self._worker is None:
                     self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="treadle-specialise")
                 self._keep(shapes, self._worker.submit(self._compiled, shapes))

@@ -569,19 +569,22 @@ def _keep_of(data, options):
 
 def _is_kept(data, threads=0, **options):
     """Whether _compile_kept would find it."""
-    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
-        return bool(get_global_func("driver.ModelCacheFetch")(_keep_of(data, options), os.path.join(folder, "model.so")))
+    return bool(get_global_func("driver.ModelCacheFind")(_keep_of(data, options)))
 
 
 def _compile_kept(data, threads=0, progress=None, **options):
     """As _compile_serialised, of a model without external data; from the cache where it was compiled for that machine
     and with these options (JSON's types) before."""
     keep = _keep_of(data, options)
+    if kept := get_global_func("driver.ModelCacheFind")(keep):
+        try:
+            return Model(_core.Model.load(kept), threads)
+        except Error:  # another process has just removed it, or nothing may be executed there
+            pass
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = os.path.join(folder, "model.so")
-        if not get_global_func("driver.ModelCacheFetch")(keep, path):
-            _export_serialised(path, threads, data=data, directory="", progress=progress, **options)
-            get_global_func("driver.ModelCacheKeep")(keep, path)
+        _export_serialised(path, threads, data=data, directory="", progress=progress, **options)
+        get_global_func("driver.ModelCacheKeep")(keep, path)
         return Model(_core.Model.load(path), threads)  # stays mapped after the file is gone
 
 

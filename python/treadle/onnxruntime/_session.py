@@ -22,6 +22,8 @@ from ._values import IOBinding, OrtValue, to_array, type_string
 
 # Compiled for one combination of shapes each, besides the model for all shapes; the least recently used goes.
 MAX_SPECIALISED = 8
+# After a session is made, before anything is compiled in the background.
+QUIET_SECONDS = 1.0
 
 _LEVELS = {GraphOptimizationLevel.ORT_DISABLE_ALL: 0, GraphOptimizationLevel.ORT_ENABLE_BASIC: 2}
 
@@ -97,7 +99,7 @@ class _Models:
         """directory: of external data; None: there is none, and what is compiled before a run can go on is kept. quick:
         whether the first form is compiled with few of LLVM's passes, and replaced when that with all of them is there."""
         self._data, self._directory, self._inputs, self._options = data, directory, inputs, options
-        self._forms = _specialise.ShapeForms(self._compile, MAX_SPECIALISED)
+        self._forms = _specialise.ShapeForms(self._compile, MAX_SPECIALISED, QUIET_SECONDS)
         self._general = None
         self._static = static
         self._awaited = True  # what is compiled now; in the background later, unless each shape has to be waited for

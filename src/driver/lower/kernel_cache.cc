@@ -2,6 +2,7 @@
 // Entries are <directory>/kernels/<key>.o, 64 bytes of header and then the object:
 //   char[8] "TRDLKRNL", u32 2, u32 0, char[16] first half of the key, u8[32] code of all that the header and the object
 //   say, made with the folder's key: who can't read that can't make an entry that is taken.
+// Files that are loaded as they are, such as compiled models, have no header: the code of their contents is an entry.
 // Their time of modification is the time of their last use. <directory>/kernels/<key>.note is text,
 // <directory>/kernels/limit the limit in bytes, as text.
 #include "driver/lower/kernel_cache.h"
@@ -50,6 +51,11 @@ std::string Header(const PrivateFolder& folder, const std::string& key, std::str
   const PrivateFolder::Code code = folder.Authenticate({writer.bytes(), key, object});
   writer.WriteRaw(code.data(), code.size());
   return writer.bytes();
+}
+
+/// Of the entry that holds the code of a file.
+std::string CodeKey(const std::string& key) {
+  return HexText(runtime::Hash64(key), 16) + HexText(runtime::Hash64(key, 0x2545F4914F6CDD1Du), 16);
 }
 
 bool IsEntry(const std::string& name) { return IsHexName(name, kKeyDigits, ".o"); }
@@ -190,6 +196,27 @@ void KernelCache::Store(const std::string& key, std::string_view object) {
   if (!folder->Write(key + ".o", bytes)) return;
   std::lock_guard<std::mutex> lock(mutex_);
   ++stored_;
+}
+
+std::string KernelCache::FindFile(const std::string& key) {
+  const std::optional<std::string> kept = Find(CodeKey(key));
+  const auto folder = kept ? Folder(/*make=*/false, nullptr) : std::nullopt;
+  const auto code = folder ? folder->AuthenticateFile({"file", key}, key + ".o") : std::nullopt;
+  if (!code) return "";
+  if (*kept != std::string(code->begin(), code->end())) {
+    folder->Remove(key + ".o");
+    return "";
+  }
+  folder->Touch(key + ".o");
+  return StrCat(directory_, "/kernels/", key, ".o");
+}
+
+void KernelCache::StoreFile(const std::string& key, std::string_view contents) {
+  if (contents.size() > limit_) return;
+  const auto folder = Folder(/*make=*/true, nullptr);
+  if (!folder || !folder->Write(key + ".o", contents)) return;
+  const PrivateFolder::Code code = folder->Authenticate({"file", key, contents});
+  Store(CodeKey(key), std::string(code.begin(), code.end()));
 }
 
 std::string KernelCache::ReadNote(const std::string& key) const {

@@ -36,6 +36,10 @@ class KernelCache {
   /// The object stored for a key (of KernelCacheKey).
   std::optional<std::string> Find(const std::string& key);
   void Store(const std::string& key, std::string_view object);
+  /// The path of a file that StoreFile made; "" where there is none, or other contents. Its code is an entry of its
+  /// own.
+  std::string FindFile(const std::string& key);
+  void StoreFile(const std::string& key, std::string_view contents);
   /// A note on this machine, kept beside the kernels under a key of 32 hexadecimal digits; Clear and Trim leave it.
   /// Empty where there is none.
   std::string ReadNote(const std::string& key) const;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -25,7 +26,43 @@ constexpr std::string_view kTagText =
     "Signature: 8a477f597d28d172789f06886806bc55\n# Kernels that Treadle compiled. It may be deleted at any time.\n";
 constexpr size_t kEntryDigits = 32;
 
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+
 bool OwnedByUser(const struct stat& info) { return info.st_uid == geteuid(); }
+
+llvm_blake3_hasher Begin(const std::array<uint8_t, 32>& key, const std::vector<std::string_view>& parts) {
+  llvm_blake3_hasher hasher;
+  llvm_blake3_hasher_init_keyed(&hasher, key.data());
+  for (std::string_view part : parts) {
+    const uint64_t size = part.size();  // so that no two lists of parts are one text
+    llvm_blake3_hasher_update(&hasher, &size, sizeof(size));
+    llvm_blake3_hasher_update(&hasher, part.data(), part.size());
+  }
+  return hasher;
+}
+
+/// A descriptor of a regular file of the user's own for reading, and its size; -1 where there is none.
+int OpenOwn(int folder, const std::string& name, uint64_t* size) {
+  const int file = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  struct stat info{};
+  if (file < 0) return -1;
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || !OwnedByUser(info)) {
+    close(file);
+    return -1;
+  }
+  *size = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
+bool ReadAll(int file, char* bytes, size_t size) {
+  for (size_t have = 0; have < size;) {
+    const ssize_t got = read(file, bytes + have, size - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    have += static_cast<size_t>(got);
+  }
+  return true;
+}
 
 /// Names that this program gives files here, finished or not.
 bool IsOwnName(std::string_view name) {
@@ -116,12 +153,25 @@ bool PrivateFolder::MakeKey() const {
 }
 
 PrivateFolder::Code PrivateFolder::Authenticate(const std::vector<std::string_view>& parts) const {
-  llvm_blake3_hasher hasher;
-  llvm_blake3_hasher_init_keyed(&hasher, key_.data());
-  for (std::string_view part : parts) {
-    const uint64_t size = part.size();  // so that no two lists of parts are one text
-    llvm_blake3_hasher_update(&hasher, &size, sizeof(size));
-    llvm_blake3_hasher_update(&hasher, part.data(), part.size());
+  llvm_blake3_hasher hasher = Begin(key_, parts);
+  Code code{};
+  llvm_blake3_hasher_finalize(&hasher, code.data(), code.size());
+  return code;
+}
+
+std::optional<PrivateFolder::Code> PrivateFolder::AuthenticateFile(const std::vector<std::string_view>& parts,
+                                                                   const std::string& name) const {
+  uint64_t size = 0;
+  const FileDescriptor file(OpenOwn(folder_->get(), name, &size));
+  if (file.get() < 0) return std::nullopt;
+  llvm_blake3_hasher hasher = Begin(key_, parts);
+  llvm_blake3_hasher_update(&hasher, &size, sizeof(size));
+  std::vector<char> piece(std::min(size, kPieceBytes));
+  for (uint64_t have = 0; have < size;) {
+    const size_t wanted = std::min<uint64_t>(piece.size(), size - have);
+    if (!ReadAll(file.get(), piece.data(), wanted)) return std::nullopt;
+    llvm_blake3_hasher_update(&hasher, piece.data(), wanted);
+    have += wanted;
   }
   Code code{};
   llvm_blake3_hasher_finalize(&hasher, code.data(), code.size());
@@ -129,18 +179,11 @@ PrivateFolder::Code PrivateFolder::Authenticate(const std::vector<std::string_vi
 }
 
 std::string PrivateFolder::Read(const std::string& name) const {
-  FileDescriptor file(openat(folder_->get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat info{};
-  if (file.get() < 0 || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) || !OwnedByUser(info)) return "";
-  std::string bytes(static_cast<size_t>(info.st_size), 0);
-  size_t have = 0;
-  while (have < bytes.size()) {
-    const ssize_t got = read(file.get(), bytes.data() + have, bytes.size() - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return "";
-    have += static_cast<size_t>(got);
-  }
-  return bytes;
+  uint64_t size = 0;
+  const FileDescriptor file(OpenOwn(folder_->get(), name, &size));
+  if (file.get() < 0) return "";
+  std::string bytes(size, 0);
+  return ReadAll(file.get(), bytes.data(), size) ? bytes : "";
 }
 
 bool PrivateFolder::Write(const std::string& name, std::string_view bytes) const {

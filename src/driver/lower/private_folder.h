@@ -30,6 +30,8 @@ class PrivateFolder {
 
   /// Keyed BLAKE3 over the parts.
   Code Authenticate(const std::vector<std::string_view>& parts) const;
+  /// The same over the parts and the contents of a regular file of the user's own; nothing where there is none.
+  std::optional<Code> AuthenticateFile(const std::vector<std::string_view>& parts, const std::string& name) const;
 
   /// Contents of a regular file of the user's own; empty where there is none.
   std::string Read(const std::string& name) const;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/package/model_cache.h"
 
-#include <fcntl.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/BLAKE3.h>
 
@@ -19,7 +18,7 @@ namespace treadle::driver {
 namespace {
 
 /// Of all entries: a large model must not drive out the kernels of others.
-constexpr uint64_t kLargestShare = 8;
+constexpr uint64_t kLargestShare = 4;
 
 }  // namespace
 
@@ -37,13 +36,9 @@ std::string ModelCacheKey(std::string_view model, const std::string& target, con
   return llvm::toHex(hasher.final<16>(), /*LowerCase=*/true);
 }
 
-bool FetchModel(const std::string& key, const std::string& path) {
+std::string FindModel(const std::string& key) {
   KernelCache* cache = KernelCache::Default();
-  if (cache == nullptr || key.empty()) return false;
-  const std::optional<std::string> library = cache->Find(key);
-  if (!library) return false;
-  runtime::FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  return file.get() >= 0 && runtime::WriteAll(file.get(), *library) && file.Close();
+  return cache == nullptr || key.empty() ? "" : cache->FindFile(key);
 }
 
 void KeepModel(const std::string& key, const std::string& path) {
@@ -51,7 +46,7 @@ void KeepModel(const std::string& key, const std::string& path) {
   if (cache == nullptr || key.empty()) return;
   const std::string library = runtime::ReadFile(path);
   if (library.size() > cache->limit() / kLargestShare) return;
-  cache->Store(key, library);
+  cache->StoreFile(key, library);
   cache->Trim();
 }
 

@@ -12,10 +12,10 @@ namespace treadle::driver {
 /// aren't kept: there is no cache, or records, or kernels of users have a say.
 std::string ModelCacheKey(std::string_view model, const std::string& target, const std::string& options);
 
-/// Writes the library that is kept for `key` to a new file. False where there is none, or it can't be written.
-bool FetchModel(const std::string& key, const std::string& path);
+/// The path of the library that is kept for `key`, which is loaded from there; empty where there is none.
+std::string FindModel(const std::string& key);
 
-/// Keeps the library at `path`, unless it takes more than an eighth of the cache.
+/// Keeps the library at `path`, unless it takes more than a quarter of the cache.
 void KeepModel(const std::string& key, const std::string& path);
 
 }  // namespace treadle::driver

@@ -203,7 +203,7 @@ void RegisterEngineFunctions() {
                           [](const std::string& model, std::string target, std::string options) {
                             return ModelCacheKey(model, target, options);
                           });
-  Registry::RegisterTyped("driver.ModelCacheFetch", &FetchModel);
+  Registry::RegisterTyped("driver.ModelCacheFind", &FindModel);
   Registry::RegisterTyped("driver.ModelCacheKeep", &KeepModel);
 }
 
