@@ -638,7 +638,13 @@ TEST(KernelsTest, WeightsFromMemoryDecideOnTilesOfFewOutputs) {
   EXPECT_EQ(side(160, 7, machine), "\"side\":4");
   EXPECT_EQ(side(256, 14, machine), "\"side\":6");
   EXPECT_EQ(side(64, 56, machine), "\"side\":6");
-  machine.memory_cycles_per_byte = 0;  // not known
+  // Two cores read each weight once, too.
+  const Machine two = MachineOf(Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3 -num-cores=2"));
+  for (const int64_t channels : {128, 256, 512, 640}) {
+    EXPECT_EQ(side(channels, 7, two), "\"side\":4") << channels;
+  }
+  EXPECT_EQ(plan_of(Conv(1024, 4, 1024, 3), two).find("side"), std::string::npos);  // direct
+  machine.memory_cycles_per_byte = 0;                                               // not known
   EXPECT_EQ(side(512, 7, machine), "\"side\":6");
   EXPECT_EQ(MachineFor("avx512").memory_cycles_per_byte, 0);
   EXPECT_EQ(side(512, 7, MachineFor("avx512")), "\"side\":6");

@@ -113,6 +113,7 @@ double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynami
   }
   double weights = s.weight_bytes();
   if (weights > cache / 4) weights *= strips;
+  if (machine.memory_cycles_per_byte > 0) weights -= s.weight_bytes();  // the first time: AtRateOfMemory
   return static_cast<double>(s.batch) * (work + machine.beyond_l2_cycles_per_byte * (far * share + weights));
 }
 
@@ -121,11 +122,11 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double 
                        const Machine& machine) {
   const auto count = static_cast<double>(threads);
   const int64_t groups = (s.rows + plan.rows - 1) / plan.rows, columns = s.columns / plan.columns;
+  const double first_read = machine.memory_cycles_per_byte > 0 ? 0 : machine.weight_cycles_per_byte * s.weight_bytes();
   if (plan.parallel_strips) {
     // All load all weights, at the same time.
     const double last = static_cast<double>(s.rows - (groups - 1) * plan.rows) / static_cast<double>(plan.rows);
-    return alone / count * LoadImbalance(groups, last, columns, s.batch, threads) +
-           2 * machine.weight_cycles_per_byte * s.weight_bytes();
+    return alone / count * LoadImbalance(groups, last, columns, s.batch, threads) + 2 * first_read;
   }
   const double input = s.bytes(s.ic), product = s.bytes(s.oc_block * s.oc_blocks);
   const RegisterTile tile = ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine);
@@ -133,8 +134,7 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double 
   const double crossing = plan.by_oc_block ? input * (count + 1) : 2 * (input + product);
   const double steps = static_cast<double>(s.batch * groups * columns) * (plan.by_oc_block ? 2 : 3);
   return alone / count * LoadImbalance(parts, 1, 1, 1, threads) + ForkJoinCycles(machine, threads) * steps +
-         machine.weight_cycles_per_byte / count * s.weight_bytes() +
-         machine.coherence_cycles_per_byte * crossing * (1 - 1 / count) / count;
+         first_read / count + machine.coherence_cycles_per_byte * crossing * (1 - 1 / count) / count;
 }
 
 /// Where memory is the bound: few tiles use each weight, so that reading them is hidden behind little. `threads` that
