@@ -246,7 +246,7 @@ def tune(model: Any, output: "str | os.PathLike[str]", time: float | str = "10m"
                 continue
             state = "confirmed" if found.pop("accepted") else "rejected"
             confirmed += state == "confirmed"
-            tuning.append_records(output, [tuning.record_line(task, plan=plan, state=state, procs=3, t=int(clock.time()), **found)])
+            tuning.append_records(output, [tuning.record_line(task, plan=plan, state=state, t=int(clock.time()), **found)])
         return confirmed
     finally:
         if started:

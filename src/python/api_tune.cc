@@ -160,8 +160,8 @@ Array<String> MeasureBatch(std::string task, std::string incumbent, Array<String
 std::string ConfirmPlan(std::string task, std::string plan, std::string options) {
   tune::Worker worker(MeasureOf(Json::parse(options)));
   const tune::Confirmation c = worker.ConfirmPlan(tune::Task::FromJson(task), plan);
-  return Json{
-      {"accepted", c.accepted}, {"ratio", c.result.ratio}, {"lo", c.result.lo}, {"hi", c.result.hi}, {"pairs", c.pairs}}
+  return Json{{"accepted", c.accepted}, {"ratio", c.result.ratio}, {"lo", c.result.lo},
+              {"hi", c.result.hi},      {"pairs", c.pairs},        {"procs", c.processes}}
       .dump();
 }
 

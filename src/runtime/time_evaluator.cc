@@ -48,4 +48,15 @@ TimedPair LeastOf(const std::vector<TimedPair>& parts) {
   return least;
 }
 
+double SpreadOf(const std::vector<TimedPair>& parts) {
+  if (parts.empty()) throw Error("the spread of no pairs was asked for");
+  auto spread = [&](double TimedPair::* side) {
+    std::vector<double> times;
+    for (const TimedPair& part : parts) times.push_back(part.*side);
+    std::sort(times.begin(), times.end());
+    return times.front() > 0 ? times[times.size() / 2] / times.front() : HUGE_VAL;
+  };
+  return std::max(spread(&TimedPair::a), spread(&TimedPair::b));
+}
+
 }  // namespace treadle::runtime

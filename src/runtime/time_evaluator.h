@@ -21,4 +21,7 @@ struct TimedPair {
 /// but one of several, are left.
 TimedPair LeastOf(const std::vector<TimedPair>& parts);
 
+/// The median of the parts' times over the least, of the side where that is larger.
+double SpreadOf(const std::vector<TimedPair>& parts);
+
 }  // namespace treadle::runtime

@@ -87,7 +87,7 @@ MeasureChild& Worker::Child(const Task& task, const Built& incumbent) {
 }
 
 std::vector<Pair> Worker::Pairs(MeasureChild* child, int count, double block, double seconds) {
-  const double patience = options_.patience + 4 * count * std::max(block, 4 * seconds);
+  const double patience = options_.patience + 8 * count * std::max(block, 4 * seconds);
   const Json answer =
       AskJson(child, Json{{"do", "pairs"}, {"a", 0}, {"b", 1}, {"count", count}, {"block", block}}, patience);
   std::vector<Pair> pairs;
@@ -219,6 +219,7 @@ Confirmation Worker::ConfirmPlan(const Task& task, const std::string& plan) {
   for (const Built& b : built) {
     if (b.path.empty()) return {};
   }
+  Confirmation confirmation;
   try {
     for (int i = 0; i < options_.processes; ++i) {
       DropChild();
@@ -232,12 +233,15 @@ Confirmation Worker::ConfirmPlan(const Task& task, const std::string& plan) {
         }
       }
       processes.push_back(usable);
+      if ((i + 1) % kConfirmRound != 0) continue;
+      confirmation = Confirm(processes, options_.race.at_most);
+      if (!confirmation.open) break;
     }
   } catch (const Error&) {
     DropChild();
     return {};
   }
-  return Confirm(processes, options_.race.at_most);
+  return confirmation;
 }
 
 double Worker::LoadLibraries(MeasureChild* child, const std::string& a, const std::string& b) {
@@ -286,17 +290,21 @@ Measured Worker::RaceLibraries(const std::string& a, const std::string& b, const
 Confirmation Worker::ConfirmLibraries(const std::string& a, const std::string& b, double at_most) {
   DropChild();
   std::vector<std::vector<Pair>> processes;
+  Confirmation confirmation;
   try {
     for (int i = 0; i < options_.processes; ++i) {
       MeasureChild child(MeasureProgram(), options_.threads, 0);
       const double seconds = LoadLibraries(&child, a, b);
       processes.push_back(Pairs(&child, options_.pairs, ModelBlock(seconds), seconds));
       for (Pair& pair : processes.back()) pair.disturbed = false;
+      if ((i + 1) % kConfirmRound != 0) continue;
+      confirmation = Confirm(processes, at_most);
+      if (!confirmation.open) break;
     }
   } catch (const Error&) {
     return {};
   }
-  return Confirm(processes, at_most);
+  return confirmation;
 }
 
 Interval Worker::RaceModels(const std::string& a, const std::string& b, double seconds, int pairs, double* worst) {

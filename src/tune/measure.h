@@ -23,7 +23,7 @@ struct MeasureOptions {
   double watchdog = 3;      ///< seconds that a candidate may take for a few runs, besides 100 times the incumbent
   int memory_mib = 4096;    ///< of the child, besides the tensors
   double tolerance = 1e-4;  ///< largest difference of results, as a part of their range
-  int processes = 3;        ///< of a confirmation
+  int processes = 12;       ///< of a confirmation, at most
   int pairs = 14;           ///< in each of them
   RaceRules race;
 };

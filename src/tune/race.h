@@ -15,11 +15,12 @@ struct Pair {
 };
 
 struct RaceRules {
-  double odds = 0.75;      ///< part of the pairs that a candidate worth having wins
-  double error = 0.05;     ///< of taking one that is no faster, and of missing one that is
+  double odds = 0.7;       ///< part of the pairs that a candidate worth having wins
+  double error = 0.05;     ///< of taking one that is no faster
+  double miss = 0.02;      ///< of missing one that is
   double at_most = 0.985;  ///< median ratio that is worth having
   double hopeless = 1.3;   ///< ratio of the first pair from which on nothing else is measured
-  int most_pairs = 40;
+  int most_pairs = 60;
 };
 
 /// What 95 % of medians would lie in.
@@ -50,13 +51,17 @@ class Race {
   std::string verdict_;
 };
 
-/// The pairs of several fresh processes together: accepted where signs say so at an error of 0.1 %, and the medians of
-/// all processes agree.
+/// The pairs of several fresh processes together: a sequential test, too, which is asked again after each round of
+/// kConfirmRound processes. Accepted where signs say so at an error of 0.01 %, the medians of more than three quarters
+/// of the processes agree, and the median of all is at most `at_most`, or further from 1 while there are few processes:
+/// a process as such makes a percent or two.
 struct Confirmation {
   bool accepted = false;
+  bool open = false;  ///< neither accepted nor lost: more processes may tell
   Interval result;
-  int pairs = 0;
+  int pairs = 0, processes = 0;
 };
+inline constexpr int kConfirmRound = 3;
 Confirmation Confirm(const std::vector<std::vector<Pair>>& processes, double at_most = 0.985);
 
 }  // namespace treadle::tune

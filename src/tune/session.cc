@@ -281,7 +281,7 @@ class Session {
     record.lo = result.lo * before;
     record.hi = result.hi * before;
     record.pairs = won ? step.confirmation.pairs : step.measured.pairs;
-    record.processes = won ? options_.measure.processes : step.measured.pairs > 0 ? 1 : 0;
+    record.processes = won ? step.confirmation.processes : step.measured.pairs > 0 ? 1 : 0;
     record.microseconds = step.measured.seconds * 1e6;
     writer_->Write(record.ToLine());
     if (won) {
@@ -397,7 +397,7 @@ class Session {
       record.lo = confirmation.result.lo * s.base;
       record.hi = confirmation.result.hi * s.base;
       record.pairs = confirmation.pairs;
-      record.processes = options_.measure.processes;
+      record.processes = confirmation.processes;
       record.state = confirmation.accepted ? "confirmed" : "rejected";
       record.error = confirmation.accepted ? "" : "not confirmed";
       writer_->Write(record.ToLine());

@@ -29,5 +29,11 @@ TEST(TimeEvaluatorTest, DisturbedOnesCountWhereFewOthersAreLeft) {
   EXPECT_THROW(LeastOf({}), Error);
 }
 
+TEST(TimeEvaluatorTest, TheSpreadOfPartsIsThatOfTheNoisierSide) {
+  EXPECT_DOUBLE_EQ(SpreadOf({{2, 4, false}, {2, 5, false}, {2, 9, true}}), 1.25);
+  EXPECT_DOUBLE_EQ(SpreadOf({{3, 1, false}}), 1);
+  EXPECT_THROW(SpreadOf({}), Error);
+}
+
 }  // namespace
 }  // namespace treadle::runtime

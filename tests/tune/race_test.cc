@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 
 namespace treadle::tune {
@@ -37,12 +38,19 @@ bool Accepts(Machine* machine, double ratio, int* pairs = nullptr) {
   return race.accepted();
 }
 
-bool Confirms(Machine* machine, double ratio) {
-  std::vector<std::vector<Pair>> processes(3);
-  for (auto& pairs : processes) {
-    for (int i = 0; i < 14; ++i) pairs.push_back(machine->Measure(ratio));
-  }
-  return Confirm(processes).accepted;
+/// `luck`: what a process as such makes of the ratio, as pages and addresses do.
+bool Confirms(Machine* machine, double ratio, const std::function<double()>& luck = [] { return 1.0; }) {
+  std::vector<std::vector<Pair>> processes;
+  Confirmation confirmation;
+  do {
+    for (int k = 0; k < kConfirmRound; ++k) {
+      const double of_process = ratio * luck();
+      processes.emplace_back();
+      for (int i = 0; i < 14; ++i) processes.back().push_back(machine->Measure(of_process));
+    }
+    confirmation = Confirm(processes);
+  } while (confirmation.open && processes.size() < 12);
+  return confirmation.accepted;
 }
 
 TEST(RaceTest, APlanAgainstItselfIsNeverConfirmed) {
@@ -65,11 +73,46 @@ TEST(RaceTest, ThreePercentAreFound) {
     Machine machine(i, 0.01, 0.02);
     int pairs = 0;
     found += Accepts(&machine, 0.97, &pairs) ? 1 : 0;
-    EXPECT_LE(pairs, 40);
+    EXPECT_LE(pairs, 60);
     confirmed += Confirms(&machine, 0.97) ? 1 : 0;
   }
   EXPECT_GE(found, 475);
   EXPECT_GE(confirmed, 475);
+}
+
+TEST(RaceTest, ThreePercentAreFoundAmongOtherTenants) {
+  // As measured on a host at four times its capacity: pairs differ by 3 %, processes as such by 0.7 %.
+  int found = 0, won = 0, confirmed = 0;
+  constexpr int kRaces = 500;
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  const std::function<double()> luck = [&] { return std::exp(0.007 * normal(random)); };
+  for (int i = 0; i < kRaces; ++i) {
+    Machine machine(i, 0.02, 0.02);
+    found += Accepts(&machine, 0.97 * luck()) && Confirms(&machine, 0.97, luck) ? 1 : 0;
+    Machine same(kRaces + i, 0.02, 0.02);
+    if (!Accepts(&same, luck())) continue;
+    ++won;
+    confirmed += Confirms(&same, 1, luck) ? 1 : 0;
+  }
+  EXPECT_GE(found, kRaces * 0.95);
+  EXPECT_LE(won, kRaces * 0.2);
+  EXPECT_EQ(confirmed, 0);
+}
+
+TEST(RaceTest, ConfirmationsGoOnWhileTheyAreOpen) {
+  const std::vector<Pair> bit(14, Pair{1, 0.98, false}), same{{1, 0.99, false}, {1, 1.01, false}};
+  const Confirmation first = Confirm({bit, bit, bit});
+  EXPECT_FALSE(first.accepted);  // of so few processes
+  EXPECT_TRUE(first.open);
+  EXPECT_FALSE(Confirm({bit, bit, bit, bit, bit, bit}).accepted);
+  const Confirmation second = Confirm({bit, bit, bit, bit, bit, bit, bit, bit, bit});
+  EXPECT_TRUE(second.accepted);
+  EXPECT_EQ(second.processes, 9);
+  EXPECT_FALSE(second.open);
+  const std::vector<Pair> slower(14, Pair{1, 1.01, false});
+  EXPECT_FALSE(Confirm({slower, slower, slower}).open);
+  EXPECT_TRUE(Confirm({same, same, same}).open);
 }
 
 TEST(RaceTest, ThreePercentSlowerAreRejected) {
