@@ -237,18 +237,24 @@ def test_a_profile_counts_the_multiply_adds_of_the_plain_convolution(name):
     assert sum(call.macs for call in times) == np.prod(layer.shape) * per_output
 
 
-@pytest.mark.parametrize("channels, filters, pads", [(32, 64, (1, 1, 1, 1)), (48, 40, (0, 1, 2, 0)), (272, 320, (1, 1, 1, 1))])
-def test_winograd_of_images_of_any_size(channels, filters, pads):
+@pytest.mark.parametrize("channels, filters, stride, pads", [
+    (32, 64, 1, (1, 1, 1, 1)), (48, 40, 1, (0, 1, 2, 0)), (272, 320, 1, (1, 1, 1, 1)), (512, 512, 1, (1, 1, 1, 1)),
+    (128, 128, 2, (1, 1, 1, 1)), (128, 256, 2, (0, 1, 1, 0))])
+def test_winograd_of_images_of_any_size(channels, filters, stride, pads):
+    """Strips of tiles begin and end anywhere in rows; a residual and ReLU are computed with the tiles' outputs."""
     rng = np.random.default_rng(3)
     w = (rng.standard_normal((filters, channels, 3, 3)) / np.sqrt(9 * channels)).astype(np.float32)
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], pads=pads)], "conv",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", channels, "h", "v"))],
+        [helper.make_node("Conv", ["x", "w"], ["c"], pads=pads, strides=[stride, stride]),
+         helper.make_node("Add", ["c", "r"], ["a"]), helper.make_node("Relu", ["a"], ["y"])], "conv",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", channels, "h", "v")),
+         helper.make_tensor_value_info("r", TensorProto.FLOAT, ("n", filters, "oh", "ow"))],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     compiled = treadle.compile(model, threads=2)
-    assert '"kernel":"conv2d.winograd"' in compiled.explain()
-    for n, height, width in ((1, 3, 3), (2, 5, 14), (1, 28, 29), (1, 17, 61), (3, 9, 8)):
+    assert stride != 1 or '"kernel":"conv2d.winograd"' in compiled.explain()
+    for n, height, width in ((1, 3, 3), (2, 5, 14), (1, 28, 29), (1, 17, 61), (3, 9, 8), (1, 3, 170), (1, 90, 4), (0, 8, 8)):
         x = rng.standard_normal((n, channels, height, width)).astype(np.float32)
-        expected = convolve(x, w, np.zeros(filters), (1, 1), pads, (1, 1), 1)
-        np.testing.assert_allclose(compiled(x=x)["y"], expected, rtol=0, atol=2e-4)
+        expected = convolve(x, w, np.zeros(filters), (stride, stride), pads, (1, 1), 1)
+        r = rng.standard_normal(expected.shape).astype(np.float32)
+        np.testing.assert_allclose(compiled(x=x, r=r)["y"], np.maximum(expected + r, 0), rtol=0, atol=2e-4)

@@ -103,6 +103,21 @@ TEST(LoopPartition, DynamicEndsOfAllThatIsDoneLeaveNoRest) {
     })");
 }
 
+/// Conditions that depend on the loop otherwise than by a multiple of its variable can't cut it.
+TEST(LoopPartition, AnnotatedLoopsHaveABodyWithoutConditions) {
+  const char* text = R"(
+    for (t: int32, 0, 8) annotations {"partition_whole": 1i64} {
+      for (y: int32, 0, 4) unroll {
+        if (t < n) { if (((floordiv(t, 3)*4) + y) < (n*2)) { A[((t*4) + y)] = 1f32 } }
+      }
+    })";
+  const std::string after = AsText(LoopPartition(ParsePrimFunc(kHead + std::string(text) + "}"), LowerConfig()), false);
+  EXPECT_THAT(after, HasSubstr("for (t: int32, 0, max(0, min(n, 8)))"));
+  EXPECT_THAT(after, HasSubstr("if ((((floordiv(t, 3)*4) + 4) - (n*2)) <= 0)"));
+  EXPECT_THAT(after, HasSubstr("} else {"));
+  EXPECT_THAT(after, HasSubstr("if (((floordiv(t, 3)*4) + y) < (n*2))"));
+}
+
 TEST(NarrowTails, TilesOfFewRowsHaveFormsOfTheirOwn) {
   const char* text = R"(
     for (i: int32, 0, n) {

@@ -4,6 +4,7 @@
 #include <llvm/IR/Verifier.h>
 
 #include "targets/llvm/function_codegen.h"
+#include "treadle/tir/loop_hints.h"
 
 namespace treadle::targets {
 
@@ -137,7 +138,7 @@ void FunctionCodegen::Loop(const Var& var, Value* begin, Value* end, const tir::
     Value* next = b_.CreateNSWAdd(index, b_.getInt64(1));
     index->addIncoming(next, b_.GetInsertBlock());
     auto* back = b_.CreateBr(header);
-    if (annotations.contains("no_unroll")) {
+    if (annotations.contains(tir::attr::kNoUnroll)) {
       auto* disable = llvm::MDNode::get(context(), {llvm::MDString::get(context(), "llvm.loop.unroll.disable")});
       auto* loop = llvm::MDNode::getDistinct(context(), {nullptr, disable});
       loop->replaceOperandWith(0, loop);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops whose body tests boundaries (of imperfect splits, of padding) are cut into a part where the tests always hold,
-// without them, and the rest. A parallel loop isn't cut: its body gets two forms.
+// without them, and the rest. A parallel loop isn't cut: its body gets two forms. So does that of a loop annotated
+// kPartitionWhole, after the loop is cut.
 #include <algorithm>
 #include <optional>
 
@@ -8,6 +9,7 @@
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/tir/any_expressions.h"
+#include "treadle/tir/loop_hints.h"
 
 namespace treadle::tir {
 namespace {
@@ -251,7 +253,8 @@ class Partitioner : public StmtExprMutator {
     }
     // One that stands in several places goes only where it holds in all of them.
     for (const Object* comparison : kept) removed.erase(comparison);
-    if (removed.empty()) return StmtExprMutator::VisitStmt_(op);
+    const bool forms = op->annotations.contains(attr::kPartitionWhole);
+    if (removed.empty()) return forms ? WithFreeForm(op) : StmtExprMutator::VisitStmt_(op);
 
     const PrimExpr end = analyzer_.Simplify(op->min + op->extent), bound = high;
     Clamp(op, &low, &high);
@@ -267,8 +270,9 @@ class Partitioner : public StmtExprMutator {
       Map<Var, PrimExpr> vmap;
       vmap.Set(op->loop_var, var);
       Stmt copy = Substitute(body, vmap);
-      if (again) copy = VisitStmt(copy);
-      parts.push_back(For(var, from, extent, op->kind, copy, op->thread_binding, op->annotations, op->span));
+      if (again && !forms) copy = VisitStmt(copy);
+      const For part(var, from, extent, op->kind, copy, op->thread_binding, op->annotations, op->span);
+      parts.push_back(again && forms ? WithFreeForm(part.get()) : Stmt(part));
     };
     add(op->min, low, op->body, false);
     add(low, high, free_body, true);
@@ -363,6 +367,18 @@ class Partitioner : public StmtExprMutator {
     Clamp(op, &low, &high);
     result.guard = analyzer_.Simplify(op->loop_var >= low && op->loop_var < high && result.guard);
     return result;
+  }
+
+  /// The loop, whose iterations run a body without conditions where all of them hold.
+  Stmt WithFreeForm(const ForNode* op) {
+    ConditionCollector collector;
+    collector(op->body);
+    const Guarded all = GuardOf(op, collector.conditions, true);
+    Stmt body = VisitStmt(op->body);
+    if (!all.removed.empty() && !is_zero(all.guard)) {
+      body = IfThenElse(all.guard, VisitStmt(ConditionRemover(all.removed).Rewrite(op->body)), body);
+    }
+    return For(op->loop_var, op->min, op->extent, op->kind, body, op->thread_binding, op->annotations, op->span);
   }
 
   /// A body without the conditions, one without those that no loop inside can be cut at, and the one that was.

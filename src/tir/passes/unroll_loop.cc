@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tir/passes/pass_util.h"
+#include "treadle/tir/loop_hints.h"
 
 namespace treadle::tir {
 namespace {
@@ -71,7 +72,7 @@ class LoopUnroller : public StmtExprMutator {
     const int64_t body_steps = steps_;
     steps_ = outer_steps;
     bool unroll = extent != nullptr && loop->kind == ForKind::kUnrolled;
-    if (extent != nullptr && loop->kind == ForKind::kSerial && !loop->annotations.contains("no_unroll")) {
+    if (extent != nullptr && loop->kind == ForKind::kSerial && !loop->annotations.contains(attr::kNoUnroll)) {
       const bool few_steps =
           max_step_ > 0 && *extent <= max_step_ && Times(body_steps, *extent) <= max_step_ && depth_ < max_depth_;
       unroll = few_steps || *extent <= max_extent_;

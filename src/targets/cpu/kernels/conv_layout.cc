@@ -190,6 +190,10 @@ ConvProblemNode OfUsualSize(const ConvProblemNode& p) {
   };
   usual.oh = SizeOrUsual(p.oh, channels);
   usual.ow = SizeOrUsual(p.ow, channels);
+  // Lines of text and spectrograms, of which only the length is dynamic, are long.
+  constexpr int64_t kLong = 8;
+  if (p.oh >= 0 && p.ow < 0) usual.ow = std::max(usual.ow, kLong * p.oh);
+  if (p.ow >= 0 && p.oh < 0) usual.oh = std::max(usual.oh, kLong * p.ow);
   if (p.ih < 0) usual.ih = read(usual.oh, p.stride_h, p.kh, p.dilation_h, p.pad_t + p.pad_b);
   if (p.iw < 0) usual.iw = read(usual.ow, p.stride_w, p.kw, p.dilation_w, p.pad_l + p.pad_r);
   return usual;

@@ -16,6 +16,7 @@
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
+#include "treadle/tir/loop_hints.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -51,7 +52,8 @@ class WinogradPlanNode : public schedule::PlanNode {
   static void Reflect(R& r) {
     r.Field("side", &WinogradPlanNode::side).Doc("inputs per side of a tile: 4 or 6, 5 for stride 2");
     r.Field("rows", &WinogradPlanNode::rows).Doc("rows of tiles in a strip");
-    r.Field("columns", &WinogradPlanNode::columns).Doc("tiles in each of its rows; divides those of the image");
+    r.Field("columns", &WinogradPlanNode::columns)
+        .Doc("tiles in each of its rows; divides those of the image; of images of dynamic size, tiles of a strip");
     r.Field("by_oc_block", &WinogradPlanNode::by_oc_block)
         .Doc("products of one block of output channels at a time; else of all");
     r.Field("parallel_strips", &WinogradPlanNode::parallel_strips)
@@ -61,7 +63,9 @@ class WinogradPlanNode : public schedule::PlanNode {
 
 bool IsDynamic(const ConvProblemNode& p) { return p.oh < 0 || p.ow < 0; }
 
-/// Sizes in tiles.
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Sizes in tiles. Those of an image whose size is dynamic are one row, as many as it usually has.
 struct TileSizes {
   int64_t batch, rows, columns;  ///< of an image
   int64_t points;                ///< of a tile
@@ -69,41 +73,49 @@ struct TileSizes {
 
   TileSizes(const ConvProblemNode& p, int64_t side)
       : batch(std::max<int64_t>(1, p.batch)),
-        rows((SizeOrUsual(p.oh, p.ic) + TileOf(side) - 1) / TileOf(side)),
-        columns((SizeOrUsual(p.ow, p.ic) + TileOf(side) - 1) / TileOf(side)),
+        rows(CeilDiv(OfUsualSize(p).oh, TileOf(side))),
+        columns(CeilDiv(OfUsualSize(p).ow, TileOf(side))),
         points(side * side),
         ic(p.ic),
         oc_block(p.oc_block),
-        oc_blocks(p.oc / p.oc_block) {}
+        oc_blocks(p.oc / p.oc_block) {
+    if (!IsDynamic(p)) return;
+    columns *= rows;
+    rows = 1;
+  }
   double weight_bytes() const { return 4 * static_cast<double>(points * ic * oc_block * oc_blocks); }
   double bytes(int64_t channels) const {
     return 4 * static_cast<double>(batch * points * rows * columns) * static_cast<double>(channels);
   }
 };
 
-/// The register tile for rows of any number of tiles.
-RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
-  return ChooseDynamicTile(s.columns, s.oc_block, s.oc_blocks, machine);
+/// The register tile of a plan.
+RegisterTile TileOfPlan(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, const Machine& machine) {
+  return dynamic ? ChooseDynamicTile(s.columns, s.oc_block, s.oc_blocks, machine)
+                 : ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine);
 }
 
-/// Cycles of a step of the products of an image's tiles.
-double DynamicProducts(const TileSizes& s, const Machine& machine) {
-  return DynamicRowCycles(DynamicTile(s, machine), s.columns, s.oc_block, machine) * static_cast<double>(s.rows);
+/// Cycles of a step of the products of all tiles of an image: of whole strips, and of one of the rest.
+double ProductCycles(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, const Machine& machine) {
+  const int64_t tiles = plan.rows * plan.columns, strips = s.rows * s.columns / tiles;
+  const int64_t rest = s.rows * s.columns % tiles;
+  const RegisterTile tile = TileOfPlan(s, plan, dynamic, machine);
+  auto cycles = [&](int64_t width) {
+    if (width == 0) return 0.0;
+    if (dynamic) return DynamicRowCycles(tile, width, s.oc_block, machine);
+    return ChooseTile(width, s.oc_block, s.oc_blocks, machine).cycles;
+  };
+  return static_cast<double>(strips) * cycles(tiles) + cycles(rest);
 }
 
 /// Cycles on one thread: of the products, and of what passes from beyond the L2 cache.
 double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, const Machine& machine) {
   const auto cache = static_cast<double>(machine.l2_bytes);
   const int64_t tiles = plan.rows * plan.columns;
-  const int64_t strip_columns = (s.columns + plan.columns - 1) / plan.columns;
-  const auto strips = static_cast<double>((s.rows + plan.rows - 1) / plan.rows * strip_columns);
-  const RegisterTile tile = ChooseTile(tiles, s.oc_block, s.oc_blocks, machine);
+  const auto strips = static_cast<double>(CeilDiv(s.rows, plan.rows) * CeilDiv(s.columns, plan.columns));
+  const RegisterTile tile = TileOfPlan(s, plan, dynamic, machine);
   const double share = static_cast<double>(s.rows * s.columns) / static_cast<double>(tiles);
-  double products = dynamic ? DynamicProducts(s, machine) : tile.cycles * std::floor(share);
-  if (!dynamic && s.rows % plan.rows != 0) {
-    products += ChooseTile(s.rows % plan.rows * s.columns, s.oc_block, s.oc_blocks, machine).cycles;
-  }
-  const double work = products * static_cast<double>(s.points * s.ic * s.oc_blocks);
+  const double work = ProductCycles(s, plan, dynamic, machine) * static_cast<double>(s.points * s.ic * s.oc_blocks);
   const auto per_channel = static_cast<double>(4 * s.points * tiles);
   const double input = per_channel * static_cast<double>(s.ic);
   const double product = per_channel * static_cast<double>(s.oc_block * (plan.by_oc_block ? tile.blocks : s.oc_blocks));
@@ -118,10 +130,10 @@ double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynami
 }
 
 /// Cycles until `threads` threads are done, where one takes `alone`.
-double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double alone, int64_t threads,
+double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, double alone, int64_t threads,
                        const Machine& machine) {
   const auto count = static_cast<double>(threads);
-  const int64_t groups = (s.rows + plan.rows - 1) / plan.rows, columns = s.columns / plan.columns;
+  const int64_t groups = CeilDiv(s.rows, plan.rows), columns = CeilDiv(s.columns, plan.columns);
   const double first_read = machine.memory_cycles_per_byte > 0 ? 0 : machine.weight_cycles_per_byte * s.weight_bytes();
   if (plan.parallel_strips) {
     // All load all weights, at the same time.
@@ -129,7 +141,7 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double 
     return alone / count * LoadImbalance(groups, last, columns, s.batch, threads) + 2 * first_read;
   }
   const double input = s.bytes(s.ic), product = s.bytes(s.oc_block * s.oc_blocks);
-  const RegisterTile tile = ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine);
+  const RegisterTile tile = TileOfPlan(s, plan, dynamic, machine);
   const int64_t parts = plan.by_oc_block ? s.oc_blocks / tile.blocks : s.points;
   const double crossing = plan.by_oc_block ? input * (count + 1) : 2 * (input + product);
   const double steps = static_cast<double>(s.batch * groups * columns) * (plan.by_oc_block ? 2 : 3);
@@ -154,18 +166,27 @@ double TransformCycles(const TileSizes& s, const Machine& machine) {
   return operations / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles;
 }
 
-double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) {
-  const auto& p = *plan.as<WinogradPlanNode>();
-  const auto& conv = *problem.as<ConvProblemNode>();
-  const TileSizes s(conv, p.side);
+double CyclesOf(const TileSizes& s, const WinogradPlanNode& p, bool dynamic, const Machine& machine) {
   const int64_t threads = ModelledThreads(machine);
-  const double alone = CyclesAlone(s, p, IsDynamic(conv), machine), transforms = TransformCycles(s, machine);
+  const double alone = CyclesAlone(s, p, dynamic, machine), transforms = TransformCycles(s, machine);
   const double one = AtRateOfMemory(s, p, alone + transforms, 1, machine);
   if (threads == 1) return one;
   // The time on one thread and that on all cores count alike.
   const auto count = static_cast<double>(threads);
-  const double all = CyclesOfThreads(s, p, alone, threads, machine) + transforms / count;
+  const double all = CyclesOfThreads(s, p, dynamic, alone, threads, machine) + transforms / count;
   return (one + count * AtRateOfMemory(s, p, all, threads, machine)) / 2;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) {
+  const auto& p = *plan.as<WinogradPlanNode>();
+  const auto& conv = *problem.as<ConvProblemNode>();
+  TileSizes s(conv, p.side);
+  const double usual = CyclesOf(s, p, IsDynamic(conv), machine);
+  if (!IsDynamic(conv)) return usual;
+  // Images of twice the sides count as much as usual ones.
+  constexpr int64_t kLarger = 4;
+  s.columns *= kLarger;
+  return (usual + CyclesOf(s, p, true, machine) / kLarger) / 2;
 }
 
 /// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
@@ -203,22 +224,22 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
   }
 }
 
-/// Strips of an image of any size: some register tiles of columns, and as many rows as the L2 cache holds, but some,
-/// and more where weights exceed it, as each strip reads all of them. Threads divide strips where weights are small,
-/// steps inside of them where they are large: those are images of few tiles.
+/// Strips of an image of any size: some register tiles. Threads divide strips where weights are small, steps inside of
+/// them where they are large: those are images of few tiles.
 void AddDynamicStrips(const TileSizes& s, int64_t side, const Machine& machine, std::vector<Plan>* plans) {
-  constexpr int64_t kMostRows = 8, kLeastColumns = 14;
-  const RegisterTile tile = DynamicTile(s, machine);
+  constexpr int64_t kMaxTiles = 256, kMinTiles = 12;
+  const int64_t width = TileOfPlan(s, WinogradPlanNode(), true, machine).width;
   const bool small = s.weight_bytes() <= static_cast<double>(machine.l2_bytes);
-  const int64_t columns = tile.width * std::max<int64_t>(2, (kLeastColumns + tile.width - 1) / tile.width);
-  const int64_t row_bytes = 4 * s.points * s.ic * columns, least = small ? 4 : kMostRows;
-  plans->push_back(Make<Plan, WinogradPlanNode>([&](auto& plan) {
-    plan.side = side;
-    plan.rows = std::clamp(machine.l2_bytes / 2 / row_bytes, least, kMostRows);
-    plan.columns = columns;
-    plan.by_oc_block = true;
-    plan.parallel_strips = small;
-  }));
+  for (int64_t columns = CeilDiv(kMinTiles, width) * width; columns <= kMaxTiles; columns += width) {
+    for (const bool by_oc_block : {true, false}) {
+      plans->push_back(Make<Plan, WinogradPlanNode>([&](auto& plan) {
+        plan.side = side;
+        plan.columns = columns;
+        plan.by_oc_block = by_oc_block;
+        plan.parallel_strips = small;
+      }));
+    }
+  }
 }
 
 /// The forms that the problem allows, those with the fewest products first.
@@ -258,7 +279,6 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
   if (std::string reason = WhyNotWinogradWindow(p); !reason.empty()) return reason;
-  if (IsDynamic(p) && p.stride_h != 1) return "the image's size is dynamic, and strides aren't 1";
   if (p.ic_block == 0) return "the input isn't blocked";
   const int64_t vectors = kMinDynamicVectors * machine.vector_lanes(32);
   const int64_t least = IsDynamic(p) ? std::max<int64_t>(kMinChannels, vectors) : kMinChannels;
@@ -281,8 +301,8 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& plan)
   if (std::find(sides.begin(), sides.end(), w.side) == sides.end()) return StrCat("no form has side ", w.side);
   const TileSizes s(p, w.side);
   if (IsDynamic(p)) {
-    const bool some = w.rows >= 1 && w.columns >= 1 && w.rows * w.columns >= 2;
-    return some ? "" : StrCat("strips of ", w.rows, " x ", w.columns, " tiles");
+    if (w.rows != 1) return "of images of dynamic size, tiles are one row";
+    return w.columns >= 2 ? "" : StrCat("a strip of ", w.columns, " tiles");
   }
   if (w.rows < 1 || w.rows > s.rows) return StrCat(w.rows, " rows in a strip of ", s.rows);
   if (w.columns < 1 || s.columns % w.columns != 0) return StrCat(w.columns, " tiles don't divide rows of ", s.columns);
@@ -314,51 +334,66 @@ void UnrollTransform(Schedule& sch, const BlockRV& block, const LoopRV& under) {
 
 /// Loops of the outputs, around the others.
 struct OutputLoops {
-  LoopRV batch, oc, strip_row, strip, tile;
+  LoopRV batch, oc;
+  LoopRV strip_row;  ///< null where tiles are one axis
+  LoopRV strip, tile;
 };
 
 /// Strips, blocks of channels, tiles; their outputs are transformed in registers.
 OutputLoops ScheduleOutput(Schedule& sch, const Stages& stages, const BlockRV& output, const WinogradPlanNode& plan,
-                           int64_t blocks) {
-  const int64_t m = TileOf(plan.side);
+                           int64_t blocks, bool dynamic) {
+  const PrimExpr m(TileOf(plan.side));
   std::vector<LoopRV> out = sch.GetLoops(output);  // n, oc, oh, ow, oci
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
-  std::vector<LoopRV> oh = sch.Split(out[2], {kRest, PrimExpr(plan.rows), PrimExpr(m)});
-  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(plan.columns), PrimExpr(m)});
-  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(blocks)});
-  sch.Reorder({out[0], oh[0], ow[0], oc[0], oc[1], oh[1], ow[1], oh[2], ow[2], out[4]});
-  sch.Unroll(oh[2]);
-  sch.Unroll(ow[2]);
+  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(blocks)}), oh, ow;
+  OutputLoops loops{out[0], oc[0], {}, {}, {}};
+  if (dynamic) {
+    oh = sch.Split(out[2], {kRest, m});
+    ow = sch.Split(out[3], {kRest, m});
+    sch.Reorder({oh[0], ow[0], oc[0], oc[1], oh[1], ow[1]});
+    const std::vector<LoopRV> tiles = sch.Split(sch.Fuse({oh[0], ow[0]}), {kRest, PrimExpr(plan.columns)});
+    sch.Reorder({tiles[0], oc[0], oc[1], tiles[1]});
+    loops.strip = tiles[0];
+    loops.tile = tiles[1];
+    sch.Annotate(loops.tile, tir::attr::kPartitionWhole, IntImm(DataType::Int(64), 1));
+  } else {
+    oh = sch.Split(out[2], {kRest, PrimExpr(plan.rows), m});
+    ow = sch.Split(out[3], {kRest, PrimExpr(plan.columns), m});
+    sch.Reorder({oh[0], ow[0], oc[0], oc[1], oh[1], ow[1], oh[2], ow[2]});
+    loops.strip_row = oh[0];
+    loops.strip = ow[0];
+    loops.tile = ow[1];
+  }
+  sch.Unroll(oh.back());
+  sch.Unroll(ow.back());
   sch.Vectorize(out[4]);
   for (const char* role : {"tile", "columns"}) {
     sch.SetScope(stages.At(role), 0, "local");
-    sch.ComputeAt(stages.At(role), ow[1]);
-    UnrollTransform(sch, stages.At(role), ow[1]);
+    sch.ComputeAt(stages.At(role), loops.tile);
+    UnrollTransform(sch, stages.At(role), loops.tile);
   }
-  return {out[0], oc[0], oh[0], ow[0], ow[1]};
+  return loops;
 }
 
 /// Products of the points of a strip, of a block of channels or of all (`at`), in registers of `size`, with so many
-/// `steps` of their sums written out. Gives the loops over points.
+/// `steps` of their sums written out, where strips usually have `usual` tiles (0: all have what the loops say). Gives
+/// the loops over points.
 std::vector<LoopRV> ScheduleProduct(Schedule& sch, const BlockRV& product, const BlockRV& store, const LoopRV& at,
-                                    const RegisterTile& size, bool dynamic, int64_t steps) {
-  // i, j, n, oc, tile, oci; of dynamic sizes ty, tx for tile
-  std::vector<LoopRV> to = LoopsUnder(sch, store, at);
-  const size_t tile_axis = dynamic ? 5 : 4, lanes = tile_axis + 1;
-  std::vector<LoopRV> tiles = sch.Split(to[tile_axis], {kRest, PrimExpr(size.width)});
+                                    const RegisterTile& size, int64_t steps, int64_t usual) {
+  std::vector<LoopRV> to = LoopsUnder(sch, store, at);  // i, j, n, oc, tile, oci
+  std::vector<LoopRV> tiles = sch.Split(to[4], {kRest, PrimExpr(size.width)});
   std::vector<LoopRV> inner{tiles[0]};
   if (to[3].defined()) {
     std::vector<LoopRV> blocks = sch.Split(to[3], {kRest, PrimExpr(size.blocks)});
     inner = {blocks[0], tiles[0], blocks[1]};
     sch.Unroll(blocks[1]);
   }
-  if (dynamic && to[4].defined()) inner.insert(inner.begin() + (to[3].defined() ? 1 : 0), to[4]);
-  inner.insert(inner.end(), {tiles[1], to[lanes]});
+  inner.insert(inner.end(), {tiles[1], to[5]});
   sch.Reorder(inner);
-  ComputeTile(sch, product, tiles[0], {static_cast<int>(tile_axis), 3}, static_cast<int>(lanes), 1, steps);
-  sch.Vectorize(to[lanes]);
+  ComputeTile(sch, product, tiles[0], {4, 3}, 5, 1, steps);
+  sch.Vectorize(to[5]);
   sch.Unroll(tiles[1]);
-  if (!dynamic) PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
+  PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]), false, CeilDiv(usual, size.width));
   return {to[0], to[1]};
 }
 
@@ -366,25 +401,28 @@ std::vector<LoopRV> ScheduleProduct(Schedule& sch, const BlockRV& product, const
 /// blocks; null where there is one.
 LoopRV ScheduleInput(Schedule& sch, const Stages& stages, const LoopRV& strip, int64_t columns, bool dynamic) {
   const BlockRV &input = stages.At("input"), &rows = stages.At("rows"), &pad = stages.At("pad");
-  const size_t lanes = dynamic ? 6 : 5;
   std::vector<LoopRV> in = LoopsUnder(sch, input, strip);  // i, j, n, cb, tile, ci
-  std::vector<LoopRV> at;
-  if (dynamic) {
-    at = {in[4], in[5]};
-  } else {
-    at = sch.Split(in[4], {kRest, PrimExpr(columns)});
-  }
-  sch.Reorder(Defined({in[3], at[0], at[1], in[0], in[1], in[lanes]}));
+  std::vector<LoopRV> at{in[4]};
+  if (!dynamic) at = sch.Split(in[4], {kRest, PrimExpr(columns)});
+  std::vector<LoopRV> order{in[3]};
+  order.insert(order.end(), at.begin(), at.end());
+  order.insert(order.end(), {in[0], in[1], in[5]});
+  sch.Reorder(Defined(order));
   sch.Unroll(in[0]);
   sch.Unroll(in[1]);
-  sch.Vectorize(in[lanes]);
+  sch.Vectorize(in[5]);
   sch.SetScope(rows, 0, "local");
-  sch.ComputeAt(rows, at[1]);
-  UnrollTransform(sch, rows, at[1]);
-  const LoopRV pad_at = in[3].defined() ? in[3] : strip;
+  sch.ComputeAt(rows, at.back());
+  UnrollTransform(sch, rows, at.back());
+  const LoopRV pad_at = dynamic ? at.back() : in[3].defined() ? in[3] : strip;
+  if (dynamic) sch.SetScope(pad, 0, "local");
   sch.ComputeAt(pad, pad_at);
-  std::vector<LoopRV> padded = LoopsUnder(sch, pad, pad_at);
-  if (padded[4].defined()) sch.Vectorize(padded[4]);
+  if (dynamic) {
+    UnrollTransform(sch, pad, pad_at);
+    sch.Annotate(pad_at, tir::attr::kPartitionWhole, IntImm(DataType::Int(64), 1));
+  } else if (const LoopRV lanes = LoopsUnder(sch, pad, pad_at)[4]; lanes.defined()) {
+    sch.Vectorize(lanes);
+  }
   return in[3];
 }
 
@@ -399,22 +437,22 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
   const TileSizes sizes(p, plan.side);
   const bool dynamic = IsDynamic(p);
-  const RegisterTile size = dynamic ? DynamicTile(sizes, machine)
-                                    : ChooseTile(plan.rows * plan.columns, sizes.oc_block, sizes.oc_blocks, machine);
+  const RegisterTile size = TileOfPlan(sizes, plan, dynamic, machine);
   const BlockRV store = sch.CacheWrite(product, 0, "local");
-  const OutputLoops out = ScheduleOutput(sch, stages, last[0], plan, size.blocks);
+  const OutputLoops out = ScheduleOutput(sch, stages, last[0], plan, size.blocks, dynamic);
   const LoopRV product_loop = plan.by_oc_block ? out.oc : out.strip;
   sch.ComputeAt(store, product_loop);
   // Now, as the tiles of registers reach beyond the end of a strip: no more is transformed than is used.
   sch.ComputeAt(product, product_loop);
   sch.ComputeAt(stages.At("input"), out.strip);
   const int64_t steps = StepsAtOnce(size, sizes.oc_block, machine);
-  const std::vector<LoopRV> points = ScheduleProduct(sch, product, store, product_loop, size, dynamic, steps);
+  const int64_t usual = dynamic ? std::min(sizes.columns, plan.columns) : 0;
+  const std::vector<LoopRV> points = ScheduleProduct(sch, product, store, product_loop, size, steps, usual);
   const LoopRV input_blocks = ScheduleInput(sch, stages, out.strip, plan.columns, dynamic);
 
   if (work < kParallelWork) return;
   if (plan.parallel_strips) {
-    FuseParallel(sch, {out.batch, out.strip_row, out.strip}, work);
+    FuseParallel(sch, Defined({out.batch, out.strip_row, out.strip}), work);
     return;
   }
   if (input_blocks.defined()) sch.Parallel(input_blocks);

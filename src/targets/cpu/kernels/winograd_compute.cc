@@ -27,8 +27,9 @@ constexpr int64_t kTaps = 3;
 struct WinogradSizes {
   int64_t m, a, step, pad_top, pad_left;  ///< tiles of m x m outputs, from a x a inputs that start `step` apart
   PrimExpr tiles_y, tiles_x;
-  /// Tiles are one axis, or, where the image's size is dynamic, rows and columns of them: indices stay linear.
-  bool flat;
+  /// The image's size is dynamic. All stages have the tiles of an image as one axis then, so that a strip is any number
+  /// of them; else some have rows and columns of tiles, and share a padded input.
+  bool dynamic;
 
   WinogradSizes(const Conv2DAttrs* attrs, const Tensor& kernel, const TensorTypeNode* type) {
     const std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
@@ -39,75 +40,110 @@ struct WinogradSizes {
     pad_left = pads[1];
     tiles_y = tir::ceildiv(type->shape[2], m);
     tiles_x = tir::ceildiv(type->shape[3], m);
-    flat = AsConstInt(tiles_y * tiles_x) != nullptr;
+    dynamic = AsConstInt(tiles_y * tiles_x) == nullptr;
   }
 
-  /// a, a, N, channels, tiles, lanes.
-  Array<PrimExpr> Points(const PrimExpr& batch, const PrimExpr& channels, const PrimExpr& lanes) const {
-    Array<PrimExpr> shape{a, a, batch, channels};
-    for (const PrimExpr& dim : flat ? Array<PrimExpr>{tiles_y * tiles_x} : Array<PrimExpr>{tiles_y, tiles_x}) {
-      shape.push_back(dim);
+  /// before..., tiles, after...
+  Array<PrimExpr> Tiles(Array<PrimExpr> before, std::initializer_list<PrimExpr> after) const {
+    if (dynamic) {
+      before.push_back(tiles_y * tiles_x);
+    } else {
+      before.push_back(tiles_y);
+      before.push_back(tiles_x);
     }
-    shape.push_back(lanes);
-    return shape;
+    for (const PrimExpr& dim : after) before.push_back(dim);
+    return before;
   }
   /// Names of its axes.
-  std::vector<std::string> Names(const char* channels, const char* lanes) const {
-    if (flat) return {"i", "j", "n", channels, "tile", lanes};
-    return {"i", "j", "n", channels, "ty", "tx", lanes};
+  std::vector<std::string> Names(const char* channels, const std::vector<std::string>& after) const {
+    std::vector<std::string> names{"n", channels};
+    for (const char* axis : dynamic ? std::vector{"tile"} : std::vector{"ty", "tx"}) names.emplace_back(axis);
+    names.insert(names.end(), after.begin(), after.end());
+    return names;
   }
-  /// Of tile (ty, tx) the indices in such a tensor.
-  void PushTile(const PrimExpr& ty, const PrimExpr& tx, Array<PrimExpr>* index) const {
-    if (flat) return index->push_back(ty * tiles_x + tx);
-    index->push_back(ty);
-    index->push_back(tx);
+  /// Its indices for tile (ty, tx).
+  Array<PrimExpr> At(Array<PrimExpr> before, const PrimExpr& ty, const PrimExpr& tx,
+                     std::initializer_list<PrimExpr> after) const {
+    if (dynamic) {
+      before.push_back(ty * tiles_x + tx);
+    } else {
+      before.push_back(ty);
+      before.push_back(tx);
+    }
+    for (const PrimExpr& index : after) before.push_back(index);
+    return before;
+  }
+  /// Indices of tile `flat`, which counts those of the image.
+  Array<PrimExpr> AtFlat(Array<PrimExpr> before, const PrimExpr& flat, std::initializer_list<PrimExpr> after) const {
+    if (!dynamic) return At(std::move(before), tir::floordiv(flat, tiles_x), tir::floormod(flat, tiles_x), after);
+    before.push_back(flat);
+    for (const PrimExpr& index : after) before.push_back(index);
+    return before;
   }
 };
 
-/// The input with `pad` around, of full tiles: (N, CB, rows, columns, ib).
+/// data where (h, w) lies within, else `pad`.
+PrimExpr Padded(const Tensor& data, const Array<te::Var>& i, const PrimExpr& h, const PrimExpr& w,
+                const PrimExpr& pad) {
+  const PrimExpr inside = h >= 0 && h < data->shape[2] && w >= 0 && w < data->shape[3];
+  return tir::if_then_else(inside, data(Array<PrimExpr>{i[0], i[1], h, w, i[i.size() - 1]}), pad);
+}
+
+/// The input with `pad` around: of full tiles (N, CB, rows, columns, ib), or of each tile (N, CB, tiles, a, a, ib).
 Tensor PaddedInput(const Tensor& data, const WinogradSizes& s, const PrimExpr& pad) {
   Array<PrimExpr> shape = data->shape;
-  PrimExpr height = shape[2], width = shape[3];
-  shape.Set(2, s.tiles_y * s.step + (s.a - s.step));
-  shape.Set(3, s.tiles_x * s.step + (s.a - s.step));
-  return te::Compute(shape,
-                     [&](const Array<te::Var>& i) {
-                       PrimExpr h = PrimExpr(i[2]) - s.pad_top, w = PrimExpr(i[3]) - s.pad_left;
-                       PrimExpr inside =
-                           PrimExpr(i[2]) >= s.pad_top && h < height && PrimExpr(i[3]) >= s.pad_left && w < width;
-                       return tir::if_then_else(inside, data(Array<PrimExpr>{i[0], i[1], h, w, i[4]}), pad);
-                     },
-                     "winograd_pad", "winograd_pad", StageAttrs(kWinogradConv, "pad"), {"n", "cb", "h", "w", "ci"});
+  std::vector<std::string> names{"n", "cb", "h", "w", "ci"};
+  if (s.dynamic) {
+    shape = s.Tiles({shape[0], shape[1]}, {s.a, s.a, shape[4]});
+    names = s.Names("cb", {"y", "x", "ci"});
+  } else {
+    shape.Set(2, s.tiles_y * s.step + (s.a - s.step));
+    shape.Set(3, s.tiles_x * s.step + (s.a - s.step));
+  }
+  return te::Compute(
+      shape,
+      [&](const Array<te::Var>& i) {
+        if (!s.dynamic) return Padded(data, i, i[2] - s.pad_top, i[3] - s.pad_left, pad);
+        const PrimExpr ty = tir::floordiv(i[2], s.tiles_x), tx = tir::floormod(i[2], s.tiles_x);
+        return Padded(data, i, ty * s.step + i[3] - s.pad_top, tx * s.step + i[4] - s.pad_left, pad);
+      },
+      "winograd_pad", "winograd_pad", StageAttrs(kWinogradConv, "pad"), names);
 }
 
 /// The transform of the columns of each tile: (N, CB, tiles, points, inputs, ib).
 Tensor TransformRows(const WinogradSizes& s, const Tensor& padded) {
+  const PrimExpr side(s.a), lanes = padded->shape[padded->shape.size() - 1];
   return te::Compute(
-      {padded->shape[0], padded->shape[1], s.tiles_y, s.tiles_x, s.a, s.a, padded->shape[4]},
+      s.Tiles({padded->shape[0], padded->shape[1]}, {side, side, lanes}),
       [&](const Array<te::Var>& i) {
+        const PrimExpr x = i[i.size() - 2], lane = i[i.size() - 1];
         std::vector<PrimExpr> d;
         for (int64_t y = 0; y < s.a; ++y) {
-          d.push_back(padded(Array<PrimExpr>{i[0], i[1], i[2] * s.step + y, i[3] * s.step + i[5], i[6]}));
+          d.push_back(s.dynamic ? padded(Array<PrimExpr>{i[0], i[1], i[2], y, x, lane})
+                                : padded(Array<PrimExpr>{i[0], i[1], i[2] * s.step + y, i[3] * s.step + x, lane}));
         }
-        return ChooseUnrolled(i[4], InputTransform(s.a, d));
+        return ChooseUnrolled(i[i.size() - 3], InputTransform(s.a, d));
       },
-      "winograd_rows", "winograd_rows", StageAttrs(kWinogradConv, "rows"), {"n", "cb", "ty", "tx", "i", "x", "ci"});
+      "winograd_rows", "winograd_rows", StageAttrs(kWinogradConv, "rows"), s.Names("cb", {"i", "x", "ci"}));
+}
+
+/// Of points first: a, a, N, channels, tiles, lanes.
+Array<PrimExpr> PointsFirst(const WinogradSizes& s, const PrimExpr& batch, const PrimExpr& channels,
+                            const PrimExpr& lanes) {
+  return {s.a, s.a, batch, channels, s.tiles_y * s.tiles_x, lanes};
 }
 
 /// That of their rows, points first.
 Tensor TransformInput(const WinogradSizes& s, const Tensor& rows) {
-  return te::Compute(
-      s.Points(rows->shape[0], rows->shape[1], rows->shape[6]),
-      [&](const Array<te::Var>& i) {
-        const PrimExpr ty = s.flat ? tir::floordiv(i[4], s.tiles_x) : PrimExpr(i[4]);
-        const PrimExpr tx = s.flat ? tir::floormod(i[4], s.tiles_x) : PrimExpr(i[5]);
-        std::vector<PrimExpr> d;
-        for (int64_t x = 0; x < s.a; ++x) {
-          d.push_back(rows(Array<PrimExpr>{i[2], i[3], ty, tx, i[0], x, i[i.size() - 1]}));
-        }
-        return ChooseUnrolled(i[1], InputTransform(s.a, d));
-      },
-      "winograd_input", "winograd_input", StageAttrs(kWinogradConv, "input"), s.Names("cb", "ci"));
+  return te::Compute(PointsFirst(s, rows->shape[0], rows->shape[1], rows->shape[rows->shape.size() - 1]),
+                     [&](const Array<te::Var>& i) {
+                       std::vector<PrimExpr> d;
+                       for (int64_t x = 0; x < s.a; ++x)
+                         d.push_back(rows(s.AtFlat({i[2], i[3]}, i[4], {i[0], x, i[5]})));
+                       return ChooseUnrolled(i[1], InputTransform(s.a, d));
+                     },
+                     "winograd_input", "winograd_input", StageAttrs(kWinogradConv, "input"),
+                     {"i", "j", "n", "cb", "tile", "ci"});
 }
 
 /// For each point the product of tiles and channels with the kernel's.
@@ -115,49 +151,46 @@ Tensor MultiplyPoints(const WinogradSizes& s, const Tensor& input, const Tensor&
                       const Problem& problem, const WinogradElements& elements) {
   te::IterVar cb = te::ReduceAxis(tir::Range(kernel->shape[3]), "ic"),
               ci = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
-  return te::Compute(
-      s.Points(type->shape[0], type->shape[1], type->shape[4]),
-      [&](const Array<te::Var>& i) -> PrimExpr {
-        const PrimExpr lane = i[i.size() - 1];
-        auto channel = [&](const PrimExpr& c) {
-          Array<PrimExpr> at{i[0], i[1], i[2], cb->var, i[4]};
-          if (!s.flat) at.push_back(i[5]);
-          at.push_back(c);
-          return input(at);
-        };
-        const PrimExpr weight = kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, lane});
-        return te::Sum(elements.term(channel, ci->var, weight), {cb, ci});
-      },
-      "winograd_product", "winograd_product", AnchorAttrs(kWinogradConv, "product", problem), s.Names("oc", "oci"));
+  return te::Compute(PointsFirst(s, type->shape[0], type->shape[1], type->shape[4]),
+                     [&](const Array<te::Var>& i) -> PrimExpr {
+                       auto channel = [&](const PrimExpr& c) {
+                         return input(Array<PrimExpr>{i[0], i[1], i[2], cb->var, i[4], c});
+                       };
+                       const PrimExpr weight = kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, i[5]});
+                       return te::Sum(elements.term(channel, ci->var, weight), {cb, ci});
+                     },
+                     "winograd_product", "winograd_product", AnchorAttrs(kWinogradConv, "product", problem),
+                     {"i", "j", "n", "oc", "tile", "oci"});
 }
 
 /// The outputs of each tile: (N, OC/ob, tiles, m, m, ob).
 Tensor TransformProduct(const WinogradSizes& s, const Tensor& product, const TensorTypeNode* type,
                         const WinogradElements& elements) {
-  const PrimExpr m(s.m), side(s.a);
-  Tensor columns = te::Compute({type->shape[0], type->shape[1], s.tiles_y, s.tiles_x, m, side, type->shape[4]},
-                               [&](const Array<te::Var>& i) {
-                                 std::vector<PrimExpr> v;
-                                 for (int64_t y = 0; y < s.a; ++y) {
-                                   Array<PrimExpr> at{y, i[5], i[0], i[1]};
-                                   s.PushTile(i[2], i[3], &at);
-                                   at.push_back(i[6]);
-                                   v.push_back(product(at));
-                                 }
-                                 return ChooseUnrolled(i[4], elements.outputs(s.a, v));
-                               },
-                               "winograd_columns", "winograd_columns", StageAttrs(kWinogradConv, "columns"),
-                               {"n", "oc", "ty", "tx", "y", "j", "oci"});
-  return te::Compute({type->shape[0], type->shape[1], s.tiles_y, s.tiles_x, m, m, type->shape[4]},
-                     [&](const Array<te::Var>& i) {
-                       std::vector<PrimExpr> v;
-                       for (int64_t x = 0; x < s.a; ++x) {
-                         v.push_back(columns(Array<PrimExpr>{i[0], i[1], i[2], i[3], i[4], x, i[6]}));
-                       }
-                       return elements.finish(ChooseUnrolled(i[5], elements.outputs(s.a, v)), i[4], i[5]);
-                     },
-                     "winograd_tile", "winograd_tile", StageAttrs(kWinogradConv, "tile"),
-                     {"n", "oc", "ty", "tx", "y", "x", "oci"});
+  const PrimExpr m(s.m), side(s.a), lanes = type->shape[4];
+  const size_t y_axis = s.dynamic ? 3 : 4, x_axis = y_axis + 1, lane_axis = y_axis + 2;
+  auto tile_of = [&](const Array<te::Var>& i) { return s.dynamic ? PrimExpr(i[2]) : i[2] * s.tiles_x + i[3]; };
+  Tensor columns = te::Compute(
+      s.Tiles({type->shape[0], type->shape[1]}, {m, side, lanes}),
+      [&](const Array<te::Var>& i) {
+        std::vector<PrimExpr> v;
+        for (int64_t y = 0; y < s.a; ++y) {
+          v.push_back(product(Array<PrimExpr>{y, i[x_axis], i[0], i[1], tile_of(i), i[lane_axis]}));
+        }
+        return ChooseUnrolled(i[y_axis], elements.outputs(s.a, v));
+      },
+      "winograd_columns", "winograd_columns", StageAttrs(kWinogradConv, "columns"), s.Names("oc", {"y", "j", "oci"}));
+  return te::Compute(
+      s.Tiles({type->shape[0], type->shape[1]}, {m, m, lanes}),
+      [&](const Array<te::Var>& i) {
+        std::vector<PrimExpr> v;
+        for (int64_t x = 0; x < s.a; ++x) {
+          Array<PrimExpr> at(i.begin(), i.end());
+          at.Set(x_axis, x);
+          v.push_back(columns(at));
+        }
+        return elements.finish(ChooseUnrolled(i[x_axis], elements.outputs(s.a, v)), i[y_axis], i[x_axis]);
+      },
+      "winograd_tile", "winograd_tile", StageAttrs(kWinogradConv, "tile"), s.Names("oc", {"y", "x", "oci"}));
 }
 
 }  // namespace
@@ -170,8 +203,8 @@ Array<Tensor> WinogradSums(const Conv2DAttrs* attrs, const Tensor& data, const T
   const PrimExpr m(s.m);
   return {te::Compute(type->shape,
                       [&](const Array<te::Var>& i) {
-                        return tile(Array<PrimExpr>{i[0], i[1], tir::floordiv(i[2], m), tir::floordiv(i[3], m),
-                                                    tir::floormod(i[2], m), tir::floormod(i[3], m), i[4]});
+                        return tile(s.At({i[0], i[1]}, tir::floordiv(i[2], m), tir::floordiv(i[3], m),
+                                         {tir::floormod(i[2], m), tir::floormod(i[3], m), i[4]}));
                       },
                       "winograd_output", "injective,winograd_output", {}, {"n", "oc", "oh", "ow", "oci"})};
 }

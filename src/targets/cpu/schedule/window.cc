@@ -11,6 +11,7 @@
 #include "targets/cpu/schedule/cpu.h"
 #include "tir/passes/passes.h"
 #include "treadle/schedule/kernel.h"
+#include "treadle/tir/loop_hints.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
@@ -179,7 +180,7 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
     reduce.pop_back();
   }
   // Written out twice by the code generator, the code of a full tile has too few registers.
-  if (!reduce.empty()) sch.Annotate(reduce.back(), "no_unroll", IntImm(DataType::Int(64), 1));
+  if (!reduce.empty()) sch.Annotate(reduce.back(), tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
   std::vector<LoopRV> order = reduce;
   if (step.defined()) order.push_back(step);
   for (int row : rows) {
@@ -204,7 +205,7 @@ void ComputeTileOfRows(Schedule& sch, const BlockRV& block, const LoopRV& tile, 
   ComputeTile(sch, block, tile, rows, vector, blocks, steps);
   if (!copy.defined()) return sch.Unroll(readers);
   WriteOut(sch, LoopsUnder(sch, copy, tile), rows, vector, blocks);
-  sch.Annotate(readers, "no_unroll", IntImm(DataType::Int(64), 1));
+  sch.Annotate(readers, tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
 }
 
 void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread,
