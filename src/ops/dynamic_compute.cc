@@ -35,15 +35,25 @@ Shapes ReshapeShapes(const Attrs& attrs, const Array<TensorType>& operands, cons
   const Array<PrimExpr>& shape = operands[0]->shape;
   bool allowzero = AttrsOrDefault<ReshapeAttrs>(attrs)->allowzero;
   Array<PrimExpr> codes;
-  PrimExpr known = Index(1);
-  for (size_t i = 0; i < Length(operands[1]); ++i) {
+  // What is copied is no part of what -1 stands for, so that it may be empty; beside another 0 nothing tells it.
+  PrimExpr known = Index(1), total = Index(1);
+  const size_t length = Length(operands[1]);
+  for (size_t i = 0; i < length; ++i) {
     PrimExpr code = element(1, static_cast<int64_t>(i));
-    if (!allowzero && i < shape.size()) code = Select(tir::equal(code, Index(0)), shape[i], code);
+    PrimExpr factor = Select(tir::equal(code, Index(-1)), Index(1), code);
+    if (!allowzero && i < shape.size()) {
+      const PrimExpr copies = tir::equal(code, Index(0));
+      factor = Select(copies, Index(1), factor);
+      total = total * Select(copies, Index(1), shape[i]);
+      code = Select(copies, shape[i], code);
+    } else if (i < shape.size()) {
+      total = total * shape[i];
+    }
     codes.push_back(code);
-    known = known * Select(tir::equal(code, Index(-1)), Index(1), code);
+    known = known * factor;
   }
-  PrimExpr total = DimProduct(shape, 0, shape.size());
-  PrimExpr rest = tir::floordiv(total, tir::max(known, Index(1)));
+  total = total * DimProduct(shape, std::min(length, shape.size()), shape.size());
+  const PrimExpr rest = Select(tir::equal(known, Index(0)), Index(-1), tir::floordiv(total, tir::max(known, Index(1))));
   return {codes.Map([&](const PrimExpr& code) { return Select(tir::equal(code, Index(-1)), rest, code); })};
 }
 

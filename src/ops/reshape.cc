@@ -81,13 +81,16 @@ Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>
   Array<PrimExpr> out;
   int infer = -1;
   size_t src = 0;
+  std::vector<bool> copied_from(shape.size(), false), copied_to(newshape.size() + shape.size(), false);
   for (size_t i = 0; i < newshape.size(); ++i) {
     const int64_t* code = AsConstInt(newshape[i]);
     if (code == nullptr || *code > 0 || (*code == 0 && allowzero)) {
       out.push_back(newshape[i]);
       ++src;
     } else if (*code == 0) {
-      out.push_back(next_dim(src++));
+      const PrimExpr copied = next_dim(src);
+      copied_from[src++] = copied_to[out.size()] = true;
+      out.push_back(copied);
     } else if (*code == -1) {
       if (infer >= 0) throw ShapeError(StrCat(what, ": more than one -1"));
       infer = static_cast<int>(out.size());
@@ -121,8 +124,13 @@ Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>
     }
   }
   Factors total, part;
-  for (const PrimExpr& dim : shape) total.Add(dim);
-  for (const PrimExpr& dim : out) part.Add(dim);
+  // What is copied is no part of what -1 stands for, so that it may be empty.
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (infer < 0 || !copied_from[i]) total.Add(shape[i]);
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (infer < 0 || !copied_to[i]) part.Add(out[i]);
+  }
   if (infer >= 0) {
     out.Set(static_cast<size_t>(infer), DivideSizes(total, part, what));
   } else if (total.symbolic.empty() && part.symbolic.empty() && total.constant != part.constant) {

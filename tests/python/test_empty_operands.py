@@ -95,6 +95,42 @@ def test_results_are_empty_or_zero(name, dynamic, target, level):
     assert result.shape == shape and not result.any()
 
 
+@pytest.mark.parametrize("shape, sizes, allowzero, expected", [
+    ((0, 3), (0, -1), 0, (0, 3)), ((2, 0, 4), (0, 0, -1), 0, (2, 0, 4)), ((2, 0, 4), (0, -1, 4), 0, (2, 0, 4)), ((0, 6), (2, -1), 0, (2, 0)),
+    ((2, 0, 6), (0, -1, 0), 0, (2, 0, 6)), ((0, 3), (0, -1), 1, None), ((2, 0), (-1, 0), 1, None), ((0, 3), (5, 0), 1, (5, 0))])
+def test_sizes_beside_copied_ones_are_inferred(shape, sizes, allowzero, expected):
+    x, s = floats(*shape), np.array(sizes)
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["y"], allowzero=allowzero)]
+    of_run = [helper.make_node("Reshape", ["s", "n"], ["t"]), helper.make_node("Reshape", ["x", "t"], ["y"], allowzero=allowzero)]
+    for dynamic, target, level in FORMS:
+        for used, inputs, constants in ((nodes, {"x": x}, {"s": s}), (of_run, {"x": x, "s": s}, {"n": np.array([len(sizes)])})):
+            made = model(used, inputs, constants, dynamic)
+            if expected is not None:
+                assert run(made, inputs, target, level).shape == expected
+                continue
+            with pytest.raises(treadle.Error):
+                run(made, inputs, target, level)
+
+
+@pytest.mark.parametrize("op, gates, more", [("RNN", 1, {}), ("GRU", 3, {}), ("GRU", 3, dict(linear_before_reset=1)), ("LSTM", 4, {}),
+                                             ("LSTM", 4, dict(clip=0.5)), ("LSTM", 4, dict(layout=1))])
+@pytest.mark.parametrize("steps, batch", [(0, 2), (5, 0), (0, 0)])
+def test_recurrent_layers_without_elements(op, gates, more, steps, batch):
+    first, second = (batch, steps) if more.get("layout") else (steps, batch)
+    constants = {"w": floats(2, 4 * gates, 3), "r": floats(2, 4 * gates, 4)}
+    shape = (batch, steps, 2, 4) if more.get("layout") else (steps, 2, batch, 4)
+    h = np.full((batch, 2, 4) if more.get("layout") else (2, batch, 4), 0.5, "float32")
+    for inputs in ({"x": floats(first, second, 3)}, {"x": floats(first, second, 3), "h": h}):
+        names = ["x", "w", "r", "", "", *("h" for _ in list(inputs)[1:])]
+        nodes = [helper.make_node(op, names, ["y", "last"], hidden_size=4, direction="bidirectional", **more)]
+        for dynamic, target, level in FORMS:
+            made = model(nodes, inputs, constants, dynamic)
+            made.graph.output.append(onnx.ValueInfoProto(name="last"))
+            y, last = treadle.compile(made, target=target, opt_level=level, threads=1).run(None, inputs)
+            assert np.asarray(y).shape == shape
+            np.testing.assert_array_equal(last, h if len(inputs) == 2 and steps == 0 else np.zeros_like(h))
+
+
 @pytest.mark.parametrize("dynamic, target, level", FORMS)
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
 def test_pads_of_a_run(mode, dynamic, target, level):

@@ -33,7 +33,7 @@ struct Recurrent {
   int64_t gates;
   bool quantised;  ///< weights are bytes
   DataType dtype;
-  int64_t steps = 0, batch = 0;  ///< -1: known when the model runs
+  int64_t steps = 0, batch = 0;  ///< -1: known when the model runs, or none
   int64_t input = 0, hidden = 0, directions = 1;
   bool first_reversed = false;
   bool batch_first = false;
@@ -168,13 +168,12 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   if (n.Rank(0) != 3 || n.Rank(1) != 3 || n.Rank(2) != 3) n.Invalid("X, W and R have to be of rank 3");
   x = batch_first ? n.Transpose(n.In(0), {1, 0, 2}) : n.In(0);
   const int64_t* known_steps = AsConstInt(TypeOf(x)->shape[0]);
-  steps = known_steps != nullptr ? *known_steps : -1;
+  steps = known_steps != nullptr && *known_steps > 0 ? *known_steps : -1;
   const int64_t* known_batch = AsConstInt(TypeOf(x)->shape[1]);
-  batch = known_batch != nullptr ? *known_batch : -1;
+  batch = known_batch != nullptr && *known_batch > 0 ? *known_batch : -1;
   ReadSizes();
   const Expr given_lengths = Shaped(4, "sequence_lens", {batch});
   if (HasLengths()) lengths = CheckedValues(n, given_lengths, "at_most", DimOf(n, x, 0), "sequence length");
-  if (steps == 0) n.Unsupported("empty sequences aren't implemented");
   ReadActivations(default_activations);
 }
 
@@ -341,6 +340,9 @@ Unrolled LoopOver(Recurrent& r, int64_t d, const Expr& projected, const std::vec
   r.shared.clear();
   Unrolled result;
   result.states.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(num_states));
+  // Without a trip the sizes of what it gives aren't known.
+  const Term x(n, r.x), rows(n, all.back());
+  all.back() = ReshapeTo(rows, {onnx::DimOf(x, 0), onnx::DimOf(x, 1), IntNum(n, r.hidden)});
   result.all_outputs = reversed ? n.Call("reverse", {all.back()}, {{"axis", int64_t{0}}}) : all.back();
   return result;
 }
