@@ -355,8 +355,11 @@ class Model:
         return _api.CompiledModel_Source(self._compiled, fmt)
 
     def __repr__(self) -> str:
+        def dim(size):
+            return "?" if size == -1 else repr(size)  # without a name in the model
+
         def text(infos):
-            return ", ".join(f"{info.name}: {info.dtype}{list(info.shape)}" for info in infos)
+            return ", ".join(f"{info.name}: {info.dtype}[{', '.join(map(dim, info.shape))}]" for info in infos)
 
         return f"<treadle.Model ({text(self._ins)}) -> ({text(self._outs)})>"
 

@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -333,6 +334,16 @@ def test_models_know_how_they_were_made(library, tmp_path):
     assert report["source_hash"].startswith("blake3:") and len(report["source_hash"]) == 7 + 64
     text = run("inspect", library).stdout
     assert "source hash  blake3:" in text and "weights      0 KiB in the model" in text
+
+
+def test_weights_in_constant_nodes_count(tmp_path):
+    """As PaddlePaddle exports them."""
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[2, 4] x) => (float[2, 64] y) { y = MatMul(x, w) }')
+    weights = onnx.numpy_helper.from_array(np.ones((4, 64), np.float32), "w")
+    model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["w"], value=weights))
+    onnx.save(model, tmp_path / "m.onnx")
+    run("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    assert json.loads(run("inspect", tmp_path / "m.so", "--json").stdout)["provenance"]["weights"] == "1024"
 
 
 def test_constants_of_external_functions_are_listed(library, tmp_path):

@@ -333,3 +333,9 @@ def test_static_models_have_no_forms():
             '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'), specialise=-1)
     assert treadle.compile(onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'), specialise=3)._forms is None
+
+
+def test_dimensions_without_a_name_print_as_unknown():
+    model = treadle.compile(onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[?, 3] x) => (float[?, 3] y) { y = Relu(x) }'))
+    assert repr(model) == "<treadle.Model (x: float32[?, 3]) -> (y: float32[?, 3])>"

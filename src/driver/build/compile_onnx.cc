@@ -10,6 +10,7 @@
 #include "treadle/driver/compile.h"
 #include "treadle/driver/dim_range.h"
 #include "treadle/relay/expr.h"
+#include "treadle/relay/expr_functor.h"
 
 namespace treadle::driver {
 namespace {
@@ -69,10 +70,12 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   if (!ranges.empty()) main = WithAttr(main, kDimRanges, ranges);
   module.CopyOnWrite()->Add(module->GetGlobalVar("main"), std::move(main));
   ParamList params(imported.params.begin(), imported.params.end());
-  int64_t weight_bytes = 0;
-  for (const auto& [param, value] : params) weight_bytes += value.nbytes();
   // From here on only the graph holds the weights: those that passes pack are gone with their first form.
   module = BindParams(std::move(module), params);
+  int64_t weight_bytes = 0;  // of initializers and of nodes (Constant)
+  relay::PostOrderVisit(module->Lookup("main"), [&](const relay::Expr& e) {
+    if (const auto* constant = e.as<relay::ConstantNode>()) weight_bytes += constant->data.nbytes();
+  });
   params.clear();
   imported.params.clear();
   imported.mod = IRModule();
