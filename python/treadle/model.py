@@ -266,6 +266,8 @@ class Model:
         rtol = _arguments.number("rtol", rtol, "a number of 0 or more", low=-1e-300)
         if atol is not None:
             atol = _arguments.number("atol", atol, "a number of 0 or more, or None", low=-1e-300)
+        if isinstance(reference, (str, os.PathLike)) and not os.path.exists(reference):
+            raise Error(f"reference: there is no file {os.fspath(reference)!r}; expected an ONNX model, or a dict of outputs")
         feed = self._sample(inputs)
         feed = {name: value if _arguments.is_array(value) or name not in self._inputs or self._inputs[name].value_type
                 else _arguments.converted(name, value, self._inputs[name].dtype) for name, value in feed.items()}

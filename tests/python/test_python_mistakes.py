@@ -156,6 +156,8 @@ def test_errors_survive_pickling(value):
      "seconds is inf; expected a number above 0"),
     (lambda model: model.benchmark({"x": [[1] * 4]}, seconds="a"), treadle.Error, "seconds is 'a'; expected a number above 0"),
     (lambda model: model.verify({"x": [[1] * 4]}, rtol="a"), treadle.Error, "rtol is 'a'; expected a number of 0 or more"),
+    (lambda model: model.verify(reference="tensorflow"), treadle.Error,
+     "reference: there is no file 'tensorflow'; expected an ONNX model, or a dict of outputs"),
     (lambda model: model.verify({"x": [[1] * 4]}, reference=3), treadle.DTypeError,
      "reference: expected a dict of outputs, or an ONNX model (path, bytes, onnx.ModelProto), got int"),
     (lambda model: model.create_context(state=3), treadle.DTypeError,

@@ -178,7 +178,8 @@ class InferenceSession:
         unknown = sorted(set(kwargs) - {"disabled_optimizers", "enable_fallback", "session_options"})
         if unknown:
             known = ("sess_options", "providers", "provider_options", "disabled_optimizers", "enable_fallback")
-            raise TypeError(f"InferenceSession has no argument '{unknown[0]}'" + _arguments.suggest(unknown[0], known))
+            raise TypeError(f"InferenceSession has no argument '{unknown[0]}'" +
+                            (_arguments.suggest(unknown[0], known) or f"; it has: path_or_bytes, {', '.join(known)}"))
         check_providers(providers)
         if not isinstance(sess_options, (SessionOptions, type(None))):
             raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options).__name__}")
