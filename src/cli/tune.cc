@@ -82,13 +82,16 @@ struct TuneVerb {
       throw Error("tune: say where records go: -o records.jsonl", ExitCode::kUsage);
     }
     CheckTextOutputs({request.output, report}, {request.compile.model});
-    StatusLine status;
-    if (request.compile.verbosity != Verbosity::kQuiet) {
-      request.progress = [&status](const std::string& line) { status(line); };
+    TuneResult result;
+    {
+      StatusLine status;  // its line is gone before others are printed
+      if (request.compile.verbosity != Verbosity::kQuiet) {
+        request.progress = [&status](const std::string& line) { status(line); };
+      }
+      result = Compiler().tune(request);
     }
-    const TuneResult result = Compiler().tune(request);
     if (!report.empty()) WriteText(report, IsJson(report) ? result.json + "\n" : result.html);
-    std::cout << (json ? result.json + "\n" : "\n" + result.text);
+    std::cout << (json ? result.json + "\n" : result.text);
     if (!json && !request.dry_run) {
       std::cout << "records: " << request.output << "; compile with --records " << request.output << "\n";
     }

@@ -9,6 +9,7 @@
 #include "treadle/base/error.h"
 #include "treadle/runtime/data_type.h"
 #include "treadle/runtime/last_error.h"
+#include "treadle/runtime/packed_func.h"
 
 namespace treadle::runtime {
 namespace {
@@ -21,7 +22,7 @@ class Unpacker {
 
   void Run(int num_args) {
     const auto count = static_cast<int>(*table_);
-    if (num_args != count) Fail(StrCat("num_args should be ", count));
+    if (num_args != count) Fail(StrCat("num_args should be ", count, ", not ", num_args));
     CheckCodes(count);
     int64_t number = 0;
     const int64_t* at = table_ + 1;
@@ -35,14 +36,15 @@ class Unpacker {
         const auto [slot, multiple] = MultipleOf(wrong.size);
         value = (multiple > 1 ? StrCat(multiple, " * ") : "") + Name(1 + tensors_ + slot);
       }
-      Fail(StrCat("arg", wrong.arg, ".shape[", wrong.axis, "] is expected to equal ", value, About(wrong.number)));
+      Fail(StrCat("arg", wrong.arg, ".shape[", wrong.axis, "] is expected to equal ", value, ", not ", wrong.actual,
+                  About(wrong.number)));
     }
   }
 
  private:
   struct Deferred {
     int arg;
-    int64_t number, axis, size;
+    int64_t number, axis, size, actual;
   };
 
   /// The scalar that a negative size of the table is a multiple of.
@@ -76,7 +78,7 @@ class Unpacker {
       const bool right = kind == kTreadleArgFloat ? code == kTreadleFloat
                          : kind == kTreadleArgInt ? code == kTreadleInt
                                                   : pointer;
-      if (!right) Fail(StrCat("Expect arg[", i, "] to be ", expected));
+      if (!right) Fail(StrCat("Expect arg[", i, "] to be ", expected, ", not ", TypeCodeName(code)));
       if (kind != kTreadleArgTensor) scalars_[known_++] = args_[i].v_int64;
     }
   }
@@ -87,13 +89,16 @@ class Unpacker {
     if (tensor == nullptr) Fail(StrCat("arg", arg, " is expected to be a tensor, not null", About(number)));
     const auto code = static_cast<int>(at[0]), bits = static_cast<int>(at[1]), lanes = static_cast<int>(at[2]);
     const int64_t rank = at[3], *sizes = at + 4;
-    if (tensor->ndim != rank) Fail(StrCat("arg", arg, ".ndim is expected to equal ", rank, About(number)));
+    if (tensor->ndim != rank)
+      Fail(StrCat("arg", arg, ".ndim is expected to equal ", rank, ", not ", tensor->ndim, About(number)));
     const DataType expected(code, bits, lanes);
     const DLDataType type = tensor->dtype;
     bool same = type.code == code && type.bits == bits;
     // Bools come as DLPack's own kind or as bytes of 0 and 1.
     if (expected.is_bool()) same = same || (type.code == kDLBool && type.bits == 8);
-    if (!same || type.lanes != lanes) Fail(StrCat("arg", arg, ".dtype is expected to be ", expected, About(number)));
+    if (!same || type.lanes != lanes) {
+      Fail(StrCat("arg", arg, ".dtype is expected to be ", expected, ", not ", DataType(type), About(number)));
+    }
     for (int64_t k = 0; k < rank; ++k) {
       int64_t size = sizes[k];
       if (size < 0) {
@@ -101,7 +106,7 @@ class Unpacker {
         if (slot == known_) scalars_[known_++] = tensor->shape[k] / multiple;
         size = scalars_[slot] * multiple;
       }
-      if (tensor->shape[k] != size) deferred_.push_back({arg, number, k, sizes[k]});
+      if (tensor->shape[k] != size) deferred_.push_back({arg, number, k, sizes[k], tensor->shape[k]});
     }
     if (!IsCompact(*tensor)) Fail(StrCat("arg", arg, ".strides: expected to be compact array", About(number)));
     if (tensor->device.device_type != kDLCPU) {

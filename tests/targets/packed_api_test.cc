@@ -47,20 +47,20 @@ class PackedApiTest : public ::testing::Test {
 std::unique_ptr<targets::JitModule> PackedApiTest::module_;
 
 TEST_F(PackedApiTest, TakesWhatFits) { EXPECT_EQ(Call({Tensor({4, 3}), Tensor({4, 3})}), ""); }
-TEST_F(PackedApiTest, CountsArguments) { EXPECT_EQ(Call({Tensor({4, 3})}), "f: num_args should be 2"); }
+TEST_F(PackedApiTest, CountsArguments) { EXPECT_EQ(Call({Tensor({4, 3})}), "f: num_args should be 2, not 1"); }
 TEST_F(PackedApiTest, ChecksCodes) {
-  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({4, 3})}, kTreadleInt), "f: Expect arg[0] to be pointer");
+  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({4, 3})}, kTreadleInt), "f: Expect arg[0] to be pointer, not int");
 }
 TEST_F(PackedApiTest, ChecksRanks) {
-  EXPECT_EQ(Call({Tensor({4, 3, 1}), Tensor({4, 3})}), "f: arg0.ndim is expected to equal 2 (tensor A)");
+  EXPECT_EQ(Call({Tensor({4, 3, 1}), Tensor({4, 3})}), "f: arg0.ndim is expected to equal 2, not 3 (tensor A)");
 }
 TEST_F(PackedApiTest, ChecksDTypes) {
   EXPECT_EQ(Call({Tensor({4, 3}), Tensor({4, 3}, DataType::Float(64))}),
-            "f: arg1.dtype is expected to be float32 (tensor B)");
+            "f: arg1.dtype is expected to be float32, not float64 (tensor B)");
 }
 TEST_F(PackedApiTest, ChecksShapes) {
-  EXPECT_EQ(Call({Tensor({4, 5}), Tensor({4, 3})}), "f: arg0.shape[1] is expected to equal 3 (tensor A)");
-  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({5, 3})}), "f: arg1.shape[0] is expected to equal n (tensor B)");
+  EXPECT_EQ(Call({Tensor({4, 5}), Tensor({4, 3})}), "f: arg0.shape[1] is expected to equal 3, not 5 (tensor A)");
+  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({5, 3})}), "f: arg1.shape[0] is expected to equal n, not 5 (tensor B)");
 }
 
 TEST_F(PackedApiTest, ChecksStridesAndOffsets) {
