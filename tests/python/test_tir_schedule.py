@@ -218,6 +218,26 @@ def test_prefetch_of_what_is_read_next_in_a_loop_that_may_end_early():
     assert texts[0] != texts[1]
 
 
+def test_prefetch_of_what_is_read_next_in_a_loop_of_dynamic_extent():
+    n = te.size_var("n", "int64")
+    a, b = te.placeholder((n, 64), name="A"), te.placeholder((64, 64), name="B")
+    k = te.reduce_axis((0, 64), "k")
+    c = te.compute((n, 64), lambda i, j: te.sum(a[i, k] * b[j, k], axis=k), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, b, c]))
+    i, j, k = sch.get_loops("C")
+    sch.reorder(j, i, k)
+    with pytest.raises(tvm.Error, match="extents must be constant"):
+        sch.prefetch_next("C", 1, i)
+    sch.prefetch_next("C", 1, i, within=2)
+    assert "for (line: int32, 0, 2)" in str(tvm.lower(sch.mod))  # of four lines, in each of the first two iterations
+    built = tvm.build(sch.mod)
+    for rows in (1, 2, 9):
+        x, y = np.random.default_rng(0).random((2, 64, 64), "float32")
+        out = tvm.nd.array(np.zeros((rows, 64), "float32"))
+        built(tvm.nd.array(x[:rows]), tvm.nd.array(y), out)
+        np.testing.assert_allclose(out.numpy(), x[:rows] @ y.T, rtol=1e-5)
+
+
 def test_mistakes_leave_the_schedule_as_it_was():
     sch = tir.Schedule(matmul())
     before = str(sch.mod)

@@ -140,7 +140,7 @@ class Schedule {
   /// While loop `around` (and those around it that read the same) runs, prefetches into the second-level cache what
   /// it reads of the buffer when next it reads something else. The cache lines are spread over the iterations of
   /// loop `at`, which is `around` or inside of it; `within` > 0: over as many of the first iterations of `around`, for
-  /// loops that may end early. Does nothing where nothing else is read.
+  /// loops that may end early or whose extents are dynamic. Does nothing where nothing else is read.
   void PrefetchNext(const BlockRV& block, int read_index, const LoopRV& around, const LoopRV& at, int64_t within = 0);
 
   /// Element (vars) of the `index`-th buffer that the block writes (reads) is stored at `indices`, in terms of vars.

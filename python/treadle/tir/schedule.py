@@ -236,7 +236,7 @@ class Schedule:
                       at: LoopRV | None = None, within: int = 0) -> None:
         """While loop `around` runs, prefetches what it reads of the buffer when next it reads something else, spread
         over the iterations of loop `at`, which is `around` or inside of it; `within` > 0: over as many of the first
-        iterations of `around`, for loops that may end early."""
+        iterations of `around`, for loops that may end early or whose extents are dynamic."""
         _api.prefetch_next(self._handle, self._block(block), read_buffer_index, around, at or around, within)
 
     def transform_layout(self, block: BlockRV | str, buffer: str | tuple[str, int], index_map: Callable[..., Any],

@@ -161,8 +161,9 @@ void PrefetchNext(ScheduleState& state, const std::string& name, int read_index,
   state.BindContext(analyzer, state.FindLoop(around, "prefetch_next"));
   BufferBox box = BoxRead(GetRef<For>(loops[inside - 1]), buffer, analyzer);
   // Loops around that read the same again share the work with those inside; the others lead to what is read next.
+  const bool known = AsConstInt(loops[inside - 1]->extent) != nullptr;
   size_t same = inside - 1;
-  while (within == 0 && same > 0 && loops[same - 1]->kind != ForKind::kParallel &&
+  while ((within == 0 || !known) && same > 0 && loops[same - 1]->kind != ForKind::kParallel &&
          !Uses(box.first, loops[same - 1]->loop_var))
     --same;
   std::vector<const ForNode*> leading;
@@ -171,13 +172,15 @@ void PrefetchNext(ScheduleState& state, const std::string& name, int read_index,
   }
   if (leading.empty()) return;
   PrimExpr position(0);
-  int64_t positions = 1;
+  int64_t positions = known ? 1 : within;
   for (size_t i = same; i < loops.size(); ++i) {
     const int64_t* extent = AsConstInt(loops[i]->extent);
-    if (extent == nullptr) throw ScheduleError("prefetch_next: the loops' extents must be constant");
-    const int64_t steps = within > 0 && i + 1 == inside ? std::min(*extent, within) : *extent;
-    position = position * PrimExpr(*extent) + (loops[i]->loop_var - loops[i]->min);
-    positions *= steps;
+    if (extent == nullptr && (known || within == 0)) {
+      throw ScheduleError("prefetch_next: the loops' extents must be constant");
+    }
+    position = position * loops[i]->extent + (loops[i]->loop_var - loops[i]->min);
+    if (extent == nullptr || (!known && i < inside)) continue;
+    positions *= known && within > 0 && i + 1 == inside ? std::min(*extent, within) : *extent;
   }
   // Dimensions after the last one that isn't read in full lie next to each other.
   size_t run_dim = box.extents.size() - 1;

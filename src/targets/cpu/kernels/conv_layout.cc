@@ -184,7 +184,9 @@ int64_t SizeOrUsual(int64_t size, int64_t channels) {
 
 ConvProblemNode OfUsualSize(const ConvProblemNode& p) {
   ConvProblemNode usual = p;
-  const int64_t channels = p.stride_h > 1 ? std::max(p.ic, p.oc) : p.ic;
+  // Pointwise layers lead to bottlenecks and out of them.
+  const bool pointwise = p.kh == 1 && p.kw == 1;
+  const int64_t channels = p.stride_h > 1 ? std::max(p.ic, p.oc) : pointwise ? std::min(p.ic, p.oc) : p.ic;
   auto read = [](int64_t outputs, int64_t stride, int64_t taps, int64_t dilation, int64_t padding) {
     return std::max<int64_t>(1, (outputs - 1) * stride + (taps - 1) * dilation + 1 - padding);
   };

@@ -170,6 +170,15 @@ int64_t WeightReuse(const ConvSizes& s, int64_t oh_block, int64_t tile_ow) {
   return s.fused_spatial ? oh_block * s.ow / tile_ow : oh_block * (s.ow / tile_ow);
 }
 
+/// The same of an image of usual size, where the size is dynamic.
+int64_t UsualWeightReuse(const ConvProblemNode& p, const DirectConvPlanNode& plan) {
+  const ConvSizes s(p);
+  if (s.oh >= 0 && s.ow >= 0) return WeightReuse(s, plan.oh_block, plan.tile_ow);
+  ConvSizes usual(OfUsualSize(p));
+  usual.fused_spatial = s.fused_spatial;
+  return std::max<int64_t>(1, WeightReuse(usual, usual.oh, plan.tile_ow));
+}
+
 /// Blocks of input channels whose weights for a tile stay in the L1 cache; 0 where all do, or few tiles use them.
 int64_t ChannelChunk(const ConvSizes& s, const RegisterTile& tile, int64_t weight_reuse, const Machine& machine) {
   constexpr int64_t kMinTiles = 3;
@@ -270,9 +279,8 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
                                       : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
     add(rows, tile, 1, chunk);
-    if (dynamic) return;
     // Groups that leave every thread several.
-    const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = (s.oh + rows - 1) / rows;
+    const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = dynamic ? 1 : (s.oh + rows - 1) / rows;
     const int64_t most = s.oc_blocks / tile.blocks * strips / (2 * std::max(1, machine.num_cores));
     for (int64_t group = 2; chunk > 0 && group <= std::min(passes, most); ++group) {
       if (passes % group == 0) add(rows, tile, group, chunk);
@@ -455,7 +463,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     out[2] = parts[1];
   }
   loops.row = s.fused_spatial ? sch.Fuse({out[2], out[3]}) : out[3];
-  loops.weight_reuse = WeightReuse(s, plan.oh_block, plan.tile_ow);
+  loops.weight_reuse = UsualWeightReuse(*problem.as<ConvProblemNode>(), plan);
   loops.channels = sch.Split(out[1], {kRest, PrimExpr(plan.tile_oc * plan.oc_group)});
   // The inner of the two stays in registers while the outer passes.
   const int last = 1 + conv.spatial_axes;

@@ -242,6 +242,7 @@ void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, in
     if (below && node_of_loop->kind == tir::ForKind::kSerial) reduce.push_back(loop);
     below |= loop->var.same_as(tile->var);
   }
+  if (within == 0 && Extent(sch, tile) < 0) within = repeats;
   LoopRV at = tile;
   for (size_t i = 0; i + 1 < reduce.size() && lines / repeats > kAtOnce; ++i) {
     at = reduce[i];
