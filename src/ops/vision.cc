@@ -84,10 +84,11 @@ PrimExpr Before(const PrimExpr& at, const PrimExpr& size) {
   return Clamp(tir::cast(DataType::Int(64), at), Index(0), size - 1);
 }
 
-/// Samples of a bin along a dimension: a number that is known, or as many as the bin has pixels.
+/// Samples of a bin along a dimension: a number that is known, or as many as the bin has pixels. None in boxes that
+/// end before they begin: their result is 0.
 PrimExpr SamplesOf(const ROIAlignAttrs* a, const PrimExpr& bin) {
   if (a->sample_ratio > 0) return Index(a->sample_ratio);
-  return Clamp(tir::cast(DataType::Int(64), tir::ceil(bin)), Index(1), Index(kMostSamples));
+  return Clamp(tir::cast(DataType::Int(64), tir::ceil(bin)), Index(0), Index(kMostSamples));
 }
 
 /// Averages of at most kTabled samples per bin and dimension: rows and columns of all samples of a box are found once
@@ -178,7 +179,8 @@ class AlignedByTables {
       }
       return tir::SeqStmt(both);
     });
-    const PrimExpr mean = tir::div(Load(sums_, {Index(0)}), tir::cast(kReal, grid_h * grid_w));
+    const PrimExpr count = tir::max(grid_h * grid_w, Index(1));
+    const PrimExpr mean = tir::div(Load(sums_, {Index(0)}), tir::cast(kReal, count));
     return tir::SeqStmt(Array<tir::Stmt>{clear(0), rows, Store(out_, tir::cast(out_->dtype, mean), i)});
   }
 
@@ -196,7 +198,8 @@ tir::Stmt AlignedBySamples(const ROIAlignAttrs* a, const Tensor& x, const RoiBox
                            const PrimExpr& grid_w, const Array<PrimExpr>& i, const tir::Buffer& data,
                            const tir::Buffer& out) {
   const bool max = a->mode == "max";
-  PrimExpr init = max ? tir::neg_infinity(out->dtype) : tir::make_zero(out->dtype);
+  const PrimExpr samples = grid_h * grid_w, zero = tir::make_zero(out->dtype);
+  PrimExpr init = max ? tir::select(samples > Index(0), tir::neg_infinity(out->dtype), zero) : zero;
   tir::Stmt accumulate = Loop(grid_h, "sy", [&](const PrimExpr& sy) {
     return Loop(grid_w, "sx", [&](const PrimExpr& sx) {
       const Sample row(box.y1, i[2], box.bin_h, sy, grid_h, x->shape[2]);
@@ -222,7 +225,7 @@ tir::Stmt AlignedBySamples(const ROIAlignAttrs* a, const Tensor& x, const RoiBox
   });
   Array<tir::Stmt> steps = {Store(out, init, i), accumulate};
   if (!max) {
-    PrimExpr count = tir::cast(out->dtype, grid_h * grid_w);
+    PrimExpr count = tir::cast(out->dtype, tir::max(samples, Index(1)));
     steps.push_back(Store(out, tir::div(Load(out, i), count), i));
   }
   return tir::SeqStmt(steps);

@@ -229,3 +229,63 @@ def test_batches_of_scan_8():
         np.testing.assert_allclose(last, wanted[:, -1], rtol=1e-5, atol=1e-5)
     with pytest.raises(treadle.Error, match="size of a batch"):
         dynamic.run(None, dict(feed, s=floats(4, 2)))
+
+
+@pytest.mark.parametrize("op, lists, attributes", [
+    ("Slice", dict(b=[1], e=[3]), {}), ("Slice", dict(b=[4, 0], e=[0, 2], a=[1, 0], s=[-2, 1]), {}), ("Slice", dict(b=[1], e=[9], a=[-1]), {}),
+    ("Slice", dict(b=[], e=[]), {}), ("Tile", dict(r=[2, 3]), {}), ("CenterCropPad", dict(s=[3, 7]), {}), ("CenterCropPad", dict(s=[9]), dict(axes=[1]))])
+def test_lists_whose_length_the_operand_tells(op, lists, attributes):
+    feed = dict(x=floats(4, 5), **{name: np.array(values, np.int64) for name, values in lists.items()})
+    dynamic = check(helper.make_node(op, list(feed), ["y"], **attributes), feed)
+    for name in lists:
+        with pytest.raises(treadle.Error):
+            dynamic.run(None, dict(feed, **{name: np.ones(3, np.int64)}))
+
+
+@pytest.mark.parametrize("op, axes, rank", [("Squeeze", [1], 2), ("Unsqueeze", [1, -1], 5), ("ReduceSum", [2, 0], 1)])
+def test_lists_of_axes_whose_length_the_result_tells(op, axes, rank):
+    feed = dict(x=floats(3, 1, 5), a=np.array(axes, np.int64))
+    attributes = dict(keepdims=0) if op == "ReduceSum" else {}
+    model = model_of(helper.make_node(op, ["x", "a"], ["y"], **attributes), feed, False, 18)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [f"y{i}" for i in range(rank)]))
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)[0]
+    result = treadle.compile(model, threads=1).run(None, feed)[0]
+    assert result.shape == peer.shape
+    np.testing.assert_allclose(result, peer, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_batch_and_channels_are_resized(mode):
+    from onnx.reference import ReferenceEvaluator
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode=mode)
+    feed = dict(x=floats(2, 3, 4, 4), s=np.array([4, 5, 8, 6], np.int64))
+    static = model_of(node, feed, True, 18)
+    wanted = ReferenceEvaluator(static).run(None, feed)[0]
+    known = model_of(node, feed, True, 18)
+    del known.graph.input[1]
+    known.graph.initializer.append(onnx.numpy_helper.from_array(feed["s"], "s"))
+    listed = model_of(node, feed, False, 18)
+    listed.graph.input[1].type.tensor_type.shape.dim[0].dim_value = 4
+    for model, inputs in ((static, feed), (known, dict(x=feed["x"])), (listed, feed), (model_of(node, feed, False, 18), feed)):
+        result = treadle.compile(model, threads=1).run(None, inputs)[0]
+        assert result.shape == wanted.shape
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
+    same = dict(feed, s=np.array([2, 3, 8, 6], np.int64))
+    result = treadle.compile(listed, threads=1).run(None, same)[0]
+    np.testing.assert_allclose(result, ReferenceEvaluator(static).run(None, same)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_groups_have_their_scale_in_version_18(groups):
+    feed = dict(x=floats(2, 4, 3, 5), scale=floats(groups), bias=floats(groups))
+    dynamic = check(helper.make_node("GroupNormalization", list(feed), ["y"], num_groups=groups), feed, opset=18)
+    with pytest.raises(treadle.Error, match="GroupNormalization"):
+        dynamic.run(None, dict(feed, scale=floats(groups + 1)))
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_boxes_that_end_before_they_begin(mode):
+    boxes = np.array([[2, 1, 1, 3], [1, 3, 3, 2], [2, 2, 2, 2], [0.5, 0.2, 3, 2.5]], np.float32)
+    feed = dict(x=floats(1, 2, 5, 5), boxes=boxes, batch=np.zeros(4, np.int64))
+    for attributes in (dict(), dict(coordinate_transformation_mode="output_half_pixel"), dict(output_height=70)):
+        check(helper.make_node("RoiAlign", list(feed), ["y"], mode=mode, **{"output_height": 2, "output_width": 2, **attributes}), feed)

@@ -186,24 +186,50 @@ bool SliceIsDynamic(NodeImport& n) {
   return false;
 }
 
+/// How many bounds a Slice has, -1 where only the run knows it.
+int64_t SliceBounds(NodeImport& n) {
+  int64_t length = -1;
+  bool known = true;
+  const char* names[] = {"", "starts", "ends", "axes", "steps"};
+  for (size_t i = 1; i < n.num_inputs(); ++i) {
+    if (!n.Has(i)) continue;
+    if (n.Rank(i) != 1) n.Invalid(StrCat("'", names[i], "' isn't a vector"));
+    const int64_t* size = AsConstInt(TypeOf(n.In(i))->shape[0]);
+    known = known && size != nullptr;
+    if (size != nullptr && length >= 0 && *size != length) {
+      n.Invalid(StrCat("'", names[i], "' has another length than the lists before it"));
+    }
+    if (size != nullptr) length = *size;
+  }
+  return known ? length : -1;
+}
+
 Expr ImportDynamicSlice(NodeImport& n) {
-  Expr x = n.In(0), begin = n.Cast(n.In(1), kInt64), end = n.Cast(n.In(2), kInt64);
-  int64_t length = ListLength(n, 1, "starts");
-  if (ListLength(n, 2, "ends") != length) n.Invalid("'starts' and 'ends' have different lengths");
+  Expr x = n.In(0);
+  int64_t length = SliceBounds(n);  // -1: the run knows it
+  const Term count_of = onnx::DimOf(In(n, 1), 0);
+  auto list = [&](size_t i) -> Expr {
+    const Term values = In(n, i).As(kInt64);
+    if (length >= 0 || i == 1) return values;
+    const Term count = EqualTo(onnx::DimOf(values, 0), count_of, "number of entries beside that of 'starts'");
+    return ReshapeTo(values, count.Reshape({1}));
+  };
+  Expr begin = list(1), end = list(2);
   Ints axes;
-  Expr steps = n.Has(4) ? n.Cast(n.In(4), kInt64) : n.IntVector(Ints(static_cast<size_t>(length), 1));
-  if (n.Has(3) && !n.IsKnown(3)) {
+  const Ints ones(static_cast<size_t>(std::max<int64_t>(length, 0)), 1);
+  Expr steps = n.Has(4) ? list(4) : length >= 0 ? n.IntVector(ones) : Full(IntNum(n, 1), count_of.Reshape({1})).expr();
+  if ((n.Has(3) && !n.IsKnown(3)) || length < 0) {
     // Bounds of all dimensions, from those of the dynamic axes.
     const int64_t rank = RankOf(x);
-    if (ListLength(n, 3, "axes") != length) n.Invalid("'axes' has another length than 'starts'");
     // The check counts negative ones from the end.
-    Expr given = CheckedValues(n, n.Cast(n.In(3), kInt64), "index", IntScalar(n, rank), "axis");
+    const Expr listed_axes = n.Has(3) ? list(3) : onnx::Iota(count_of).expr();
+    Expr given = CheckedValues(n, listed_axes, "index", IntScalar(n, rank), "axis");
     for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
     Expr is_axis = n.Call("equal", {n.ExpandDims(n.IntVector(axes), 1), n.ExpandDims(given, 0)});  // (rank, length)
     auto sum = [&](const Expr& values) {
       return n.Call("sum", {n.Call("where", {is_axis, n.ExpandDims(values, 0), IntScalar(n, 0)})}, {{"axis", Ints{1}}});
     };
-    Expr count = sum(n.IntVector(Ints(static_cast<size_t>(length), 1)));
+    Expr count = n.Call("sum", {n.Cast(is_axis, kInt64)}, {{"axis", Ints{1}}});
     count = CheckedValues(n, count, "at_most", IntScalar(n, 1), "number of times that an axis is listed");
     Expr listed = n.Call("greater", {count, IntScalar(n, 0)});
     begin = sum(begin);
@@ -617,14 +643,32 @@ Expr ImportDynamicResize(NodeImport& n) {
   Expr y = n.Call("dyn.image.resize2d", {x, size, roi}, attrs);
   if (!r.scales.empty() || (r.axes[0] > 1 && r.axes.back() > 1)) return y;
   if (r.axes != Ints{0, 1, 2, 3}) return ImportResizeByAxis(n);
-  // Only height and width are resampled: other sizes than the operand's, where they aren't known to be the same, don't
-  // fit the number of elements.
+  // Batch and channels come last, where they aren't known to keep their sizes.
   const auto elements = n.ShapeElements(r.sizes);
   auto same = [&](size_t d) {
     return elements && (*elements)[d].defined() && StructuralEqual((*elements)[d], TypeOf(x)->shape[d]);
   };
-  if (same(0) && same(1)) return y;
-  return n.Call("dyn.reshape", {y, r.sizes}, {{"newshape", Ints{-1, -1, -1, -1}}});
+  const DataType dtype = TypeOf(x)->dtype;
+  if (!(same(0) && same(1)) && mode != "nearest" && dtype != DataType::Float(32) && dtype != DataType::Float(64)) {
+    return ImportResizeByAxis(n);
+  }
+  for (int d = 0; d < 2; ++d) {
+    if (same(static_cast<size_t>(d))) continue;
+    const Term image(n, x), whole = SizeOfSampled(image, d, {n, n.Slice(r.sizes, 0, d, d + 1)});
+    const Term to = whole.Reshape({}), real = to.As(DataType::Float(64));
+    const Term scale = (real / onnx::DimOf(image, d).As(DataType::Float(64))).As(DataType::Float(32));
+    const Term roi(n, n.Const(ArrayOf(std::vector<double>(2, 0.0), {2}, DataType::Float(32))));
+    y = n.Call("dyn.resize_axis", {y, to, scale, roi},
+               {{"axis", int64_t{d}},
+                {"method", mode == "bilinear" ? std::string("linear") : mode},
+                {"transform", transform},
+                {"rounding", nearest},
+                {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
+                {"exclude_outside", n.Flag("exclude_outside", false)},
+                {"antialias", false},
+                {"extrapolation_value", 0.0}});
+  }
+  return y;
 }
 
 }  // namespace treadle::onnx

@@ -130,7 +130,7 @@ Expr ImportRmsNormalization(NodeImport& n) {
   return n.Call("multiply", {y, n.In(1)});
 }
 
-/// Scale and bias are per channel (version 21).
+/// Scale and bias are per channel, in version 18 per group.
 Expr ImportGroupNormalization(NodeImport& n) {
   const int rank = n.Rank(0);
   if (rank < 2) n.Invalid("the operand's rank is below 2");
@@ -148,7 +148,15 @@ Expr ImportGroupNormalization(NodeImport& n) {
   std::vector<Term> grouped{DimOf(x, 0), IntNum(n, groups), per_group};
   for (int i = 2; i < rank; ++i) grouped.push_back(DimOf(x, i));
   Moments m(n, ReshapeTo(x, grouped), Range(2, rank + 1), n.Float("epsilon", 1e-5));
-  Expr y = n.Cast(ReshapeTo(Term(n, n.Call("multiply", {m.deviation, m.inv_std})), shape), dtype);
+  Term normal(n, n.Call("multiply", {m.deviation, m.inv_std}));
+  if (n.version() < 21) {
+    auto parameter = [&](size_t i) {
+      if (n.Rank(i) != 1) n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", expected a number for each group"));
+      return WithSizes(In(n, i), {groups}, i == 1 ? "the scale" : "the bias").Expand(1, rank - 1).As(stash);
+    };
+    return n.Cast(ReshapeTo(normal * parameter(1) + parameter(2), shape), dtype);
+  }
+  Expr y = n.Cast(ReshapeTo(normal, shape), dtype);
   const int trailing = rank - 2;
   y = n.Call("multiply", {y, n.ExpandDims(n.In(1), 1, trailing)});
   return n.Call("add", {y, n.ExpandDims(n.In(2), 1, trailing)});
@@ -223,7 +231,7 @@ void RegisterNormalizationRules(RuleTable& table) {
   table.Add1("LRN", {1, 13}, ImportLrn);
   table.Add("LayerNormalization", {17}, ImportLayerNormalization);
   table.Add1("RMSNormalization", {23}, ImportRmsNormalization);
-  table.Add1("GroupNormalization", {21}, ImportGroupNormalization);
+  table.Add1("GroupNormalization", {18, 21}, ImportGroupNormalization);
   table.Add1("LpNormalization", {1, 22}, ImportLpNormalization);
   table.Add1("MeanVarianceNormalization", {9, 13}, ImportMeanVarianceNormalization);
   table.Add("Dropout", {1, 6, 7, 10, 12, 13, 22}, ImportDropout);

@@ -19,11 +19,13 @@ const DataType kFloat32 = DataType::Float(32);
 const DataType kFloat64 = DataType::Float(64);
 constexpr double kPi = 3.14159265358979323846;
 
-/// A list of sizes, axes and the like, int64, whose length is known when compiling.
-Term ListIn(NodeImport& n, size_t i, const char* name) {
+/// A list of sizes, axes and the like, int64, whose length is known when compiling. `length`: what it has to be where
+/// the operand doesn't tell it, which is checked when it runs; less than 0: nothing tells it.
+Term ListIn(NodeImport& n, size_t i, const char* name, int64_t length = -1) {
   Term list = In(n, i).As(kInt64);
   if (list.rank() == 0) list = list.Reshape({1});
   if (list.rank() != 1) n.Invalid(StrCat("'", name, "' isn't a vector"));
+  if (length >= 0 && AsConstInt(list.shape()[0]) == nullptr) return list.Reshape({length});
   if (AsConstInt(list.shape()[0]) == nullptr) {
     n.Unsupported(StrCat("the number of entries of '", name, "' isn't known when compiling"));
   }
@@ -35,7 +37,8 @@ int64_t Length(const Term& list) { return *AsConstInt(list.shape()[0]); }
 
 /// The axes' number tells the result's rank.
 Expr ImportRunTimeSqueeze(NodeImport& n) {
-  Term x = In(n, 0), axes = ListIn(n, 1, "axes");
+  const int64_t declared = n.DeclaredRank();
+  Term x = In(n, 0), axes = ListIn(n, 1, "axes", declared < 0 ? -1 : n.Rank(0) - declared);
   const int rank = x.rank();
   const int64_t left = rank - Length(axes);
   if (left < 0) n.Invalid("'axes' has more entries than there are dimensions");
@@ -44,7 +47,8 @@ Expr ImportRunTimeSqueeze(NodeImport& n) {
 }
 
 Expr ImportRunTimeUnsqueeze(NodeImport& n) {
-  Term x = In(n, 0), axes = ListIn(n, 1, "axes");
+  const int64_t declared = n.DeclaredRank();
+  Term x = In(n, 0), axes = ListIn(n, 1, "axes", declared < 0 ? -1 : declared - n.Rank(0));
   const int rank = x.rank() + static_cast<int>(Length(axes));
   AxisOrder order = AxesLast(axes, rank);
   // The operand's sizes, then ones; in the order of the result.
@@ -58,6 +62,9 @@ RunTimeReduction::RunTimeReduction(NodeImport& n, bool keepdims, bool noop) : ke
   rank_ = x.rank();
   if (axes.rank() > 1) n.Invalid("'axes' isn't a vector");
   if (axes.rank() == 0) axes = axes.Reshape({1});
+  if (!keepdims && AsConstInt(axes.shape()[0]) == nullptr && n.DeclaredRank() > 0 && n.DeclaredRank() < rank_) {
+    axes = axes.Reshape({rank_ - n.DeclaredRank()});
+  }
   const int64_t* length = AsConstInt(axes.shape()[0]);
   if (length == nullptr && !keepdims) n.Unsupported("the number of entries of 'axes' isn't known when compiling");
   AxisOrder order = AxesLast(axes, rank_);
@@ -145,7 +152,8 @@ Expr ImportRunTimePadAxes(NodeImport& n) {
 }
 
 Expr ImportRunTimeCenterCropPad(NodeImport& n) {
-  Term x = In(n, 0), target = AtLeast(ListIn(n, 1, "shape"), 0, "size");
+  const auto listed = n.HasAttr("axes") ? static_cast<int64_t>(n.Ints("axes").size()) : n.Rank(0);
+  Term x = In(n, 0), target = AtLeast(ListIn(n, 1, "shape", listed), 0, "size");
   const int rank = x.rank();
   Axes axes;
   for (int i = 0; i < rank; ++i) axes.push_back(i);

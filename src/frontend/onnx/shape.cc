@@ -284,7 +284,9 @@ Expr ImportTile(NodeImport& n) {
     if (!n.IsKnown(1)) {
       const int64_t* entries = n.Rank(1) == 1 ? AsConstInt(TypeOf(n.In(1))->shape[0]) : nullptr;
       if (entries != nullptr && *entries != rank) n.Invalid(StrCat(*entries, " repeats for rank ", rank));
-      return n.Call("dyn.tile", {n.In(0), n.In(1)});
+      if (n.Rank(1) != 1) n.Invalid("'repeats' isn't a vector");
+      // As many as the operand has dimensions: checked when it runs.
+      return n.Call("dyn.tile", {n.In(0), entries != nullptr ? n.In(1) : n.Reshape(n.In(1), {rank})});
     }
     reps = n.ConstantInts(1, "repeats");
   }
