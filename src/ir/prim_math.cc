@@ -288,6 +288,7 @@ constexpr Intrinsic kIntrinsics[] = {
     {"fma", 3, kP, "a*b+c rounded once"},
     {"pack_bytes", 4, kP, "the word (int32) of four bytes, the first in the low bits"},
     {"dot_bytes", 2, kP, "sum of products of the bytes of two words, uint8 by int8"},
+    {"dot_two_words", 4, kP, "(a, b, c, d): dot_bytes(a, b) + dot_bytes(c, d), pairs of which fit 16 bits together"},
     {"pack_shorts", 2, kP, "the word (int32) of two int16, the first in the low half"},
     {"dot_shorts", 2, kP, "sum of products of the int16 of two words"},
     {"round_clamped", 3, kP, "(x, low, high): clamped and rounded half to even, as int32; NaN becomes low"},

@@ -39,6 +39,16 @@ PrimExpr dot_bytes(PrimExpr a, PrimExpr b) {
   return Call(word, Op::Get("tir.dot_bytes"), {std::move(a), std::move(b)});
 }
 
+PrimExpr dot_two_words(PrimExpr a, PrimExpr b, PrimExpr c, PrimExpr d) {
+  for (const PrimExpr& word : {a, b, c, d}) {
+    if (word.dtype().element_of() != DataType::Int(32) || word.dtype() != a.dtype()) {
+      throw DTypeError(StrCat("tir.dot_two_words takes words (int32), not ", word.dtype(), " beside ", a.dtype()));
+    }
+  }
+  const DataType word = Word(a);
+  return Call(word, Op::Get("tir.dot_two_words"), {std::move(a), std::move(b), std::move(c), std::move(d)});
+}
+
 PrimExpr pack_shorts(PrimExpr low, PrimExpr high) {
   const DataType word = Word(low);
   for (const PrimExpr& half : {low, high}) {
@@ -84,6 +94,9 @@ PrimExpr ExpandByteOp(const CallNode* call) {
       result = i == 0 ? product : result + product;
     }
     return result;
+  }
+  if (IsCallTo(call, "tir.dot_two_words")) {
+    return dot_bytes(call->args[0], call->args[1]) + dot_bytes(call->args[2], call->args[3]);
   }
   if (IsCallTo(call, "tir.pack_shorts")) {
     const PrimExpr low = bitwise_and(cast(word, call->args[0]), make_const(word, int64_t{65535}));

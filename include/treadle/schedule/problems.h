@@ -79,6 +79,7 @@ class MatmulProblemNode : public ProblemNode {
   bool packs_b = false;         ///< the kernel itself packs the right operand
   bool b_is_parameter = false;  ///< nothing in the model computes the right operand
   std::string not_packed;       ///< why the right operand can't be packed, or ""; not part of the key
+  runtime::NDArray weight;      ///< a constant right operand; null where unknown; not part of the key
   TREADLE_DECLARE_NODE(MatmulProblemNode, ProblemNode, "schedule.MatmulProblem");
   template <typename R>
   static void Reflect(R& r) {

@@ -12,6 +12,9 @@ namespace treadle::tir {
 PrimExpr pack_bytes(PrimExpr b0, PrimExpr b1, PrimExpr b2, PrimExpr b3);
 /// sum of a[i] * b[i] over the bytes of two words, those of `a` taken as uint8, those of `b` as int8. Exact; int32.
 PrimExpr dot_bytes(PrimExpr a, PrimExpr b);
+/// dot_bytes(a, b) + dot_bytes(c, d). Exact where a[i] * b[i] + a[i + 1] * b[i + 1] + c[i] * d[i] + c[i + 1] * d[i + 1]
+/// and each half of it fit int16, for i of 0 and 2, which the caller proves; int32.
+PrimExpr dot_two_words(PrimExpr a, PrimExpr b, PrimExpr c, PrimExpr d);
 /// The word of two int16: one load where they are neighbours in memory. int32.
 PrimExpr pack_shorts(PrimExpr low, PrimExpr high);
 /// sum of a[i] * b[i] over the int16 of two words. Exact but for -2^15 everywhere; int32.

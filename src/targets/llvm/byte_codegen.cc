@@ -76,6 +76,27 @@ Value* FunctionCodegen::MultiplyPairs(Value* a, Value* b, int lanes) {
   return b_.CreateIntrinsic(words, id, {b_.CreateBitCast(a, shorts), b_.CreateBitCast(b, shorts)});
 }
 
+/// vpmaddubsw: the dot products of pairs of bytes, uint8 by int8, in int16.
+Value* FunctionCodegen::MultiplyBytes(Value* a, Value* b) {
+  auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 32);
+  return b_.CreateIntrinsic(llvm::FixedVectorType::get(b_.getInt16Ty(), 16), llvm::Intrinsic::x86_avx2_pmadd_ub_sw,
+                            {b_.CreateBitCast(a, bytes), b_.CreateBitCast(b, bytes)});
+}
+
+/// `sum` plus a tir.dot_two_words: pairs of both words are added in 16 bits, which hold them, and widened together.
+/// Null where the machine has no such instructions, or better ones.
+Value* FunctionCodegen::DotOfTwoWords(Value* sum, const CallNode* dot) {
+  constexpr int kLanes = 8;
+  const TargetFeatures& features = module_->features();
+  if (features.arch != "x86_64" || features.vnni || !module_->HasFeature("avx2") || dot->dtype.lanes() != kLanes) {
+    return nullptr;
+  }
+  Value *a = VisitExpr(dot->args[0]), *b = VisitExpr(dot->args[1]);
+  Value *c = VisitExpr(dot->args[2]), *d = VisitExpr(dot->args[3]);
+  Value* pairs = b_.CreateAdd(MultiplyBytes(a, b), MultiplyBytes(c, d));
+  return InOrder(b_.CreateAdd(sum, MultiplyPairs(pairs, llvm::ConstantInt::get(pairs->getType(), 1), kLanes)));
+}
+
 /// Words of bytes by that instruction: bytes widened to 16 bits, which is exact. The form that multiplies bytes
 /// saturates.
 Value* FunctionCodegen::DotOfPairs(Value* a, Value* b, int lanes) {
@@ -346,7 +367,10 @@ bool DotsOf(const PrimExpr& e, std::vector<const CallNode*>* dots) {
   if (const auto* sum = e.as<tir::AddNode>()) return DotsOf(sum->a, dots) && DotsOf(sum->b, dots);
   const auto* call = e.as<CallNode>();
   if (call == nullptr) return false;
-  if (!tir::IsCallTo(call, "tir.dot_bytes") && !tir::IsCallTo(call, "tir.dot_shorts")) return false;
+  if (!tir::IsCallTo(call, "tir.dot_bytes") && !tir::IsCallTo(call, "tir.dot_shorts") &&
+      !tir::IsCallTo(call, "tir.dot_two_words")) {
+    return false;
+  }
   dots->push_back(call);
   return true;
 }
@@ -355,9 +379,22 @@ bool DotsOf(const PrimExpr& e, std::vector<const CallNode*>* dots) {
 
 Value* FunctionCodegen::AddDotBytes(const PrimExpr& sum, const PrimExpr& dot) {
   std::vector<const CallNode*> dots;
+  std::vector<PrimExpr> expanded;
   if (module_->EmulatesIntrinsics() || dot.dtype().lanes() < 4 || !DotsOf(dot, &dots)) return nullptr;
   Value* result = VisitExpr(sum);
-  for (const CallNode* call : dots) {
+  for (size_t i = 0; i < dots.size(); ++i) {
+    const CallNode* call = dots[i];
+    if (tir::IsCallTo(call, "tir.dot_two_words")) {
+      if (Value* with = DotOfTwoWords(result, call)) {
+        result = with;
+        continue;
+      }
+      // As what it's the sum of.
+      const PrimExpr both = tir::ExpandByteOp(call);
+      expanded.push_back(both);
+      DotsOf(both, &dots);
+      continue;
+    }
     const bool of_shorts = tir::IsCallTo(call, "tir.dot_shorts");
     Value* with = of_shorts ? nullptr : DotOfPackedBytes(result, call);
     if (with == nullptr) {

@@ -224,6 +224,8 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* InOrder(Value* sum);
   Value* DotOfArm(Value* sum, Value* a, Value* b);
   Value* MultiplyPairs(Value* a, Value* b, int lanes);
+  Value* MultiplyBytes(Value* a, Value* b);
+  Value* DotOfTwoWords(Value* sum, const tir::CallNode* dot);
   Value* RoundClamped(const tir::CallNode* op);
   Value* ClampedQuotient(const tir::CallNode* op);
   Value* RoundToInt(Value* x, int lanes);

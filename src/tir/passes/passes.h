@@ -82,6 +82,8 @@ PrimFunc StorageRewrite(PrimFunc func, const LowerConfig& config);
 PrimFunc HoistIfThenElse(PrimFunc func, const LowerConfig& config);
 PrimFunc UnrollLoop(PrimFunc func, const LowerConfig& config);
 PrimFunc RemoveNoOp(PrimFunc func, const LowerConfig& config);
+/// Loops over lists end where the list does that they are over.
+PrimFunc TrimLists(PrimFunc func, const LowerConfig& config);
 /// Equal subexpressions of values and of indices are computed once; those that a loop doesn't change, outside of it.
 PrimFunc CommonSubexpr(PrimFunc func, const LowerConfig& config);
 /// Arithmetic on 16-bit floats becomes arithmetic on float32, rounded after each operation.

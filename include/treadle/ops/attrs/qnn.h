@@ -76,4 +76,17 @@ class BlockDenseAttrs : public AttrsNode {
   }
 };
 
+class ListedDenseAttrs : public AttrsNode {
+ public:
+  int64_t units = 0;
+  bool complements = false;
+  TREADLE_DECLARE_NODE(ListedDenseAttrs, AttrsNode, "relay.attrs.ListedDenseAttrs");
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("units", &ListedDenseAttrs::units).Doc("Columns of the result");
+    r.Field("complements", &ListedDenseAttrs::complements)
+        .Doc("Words from the number of a row's words on are its words again, odd bytes x being 255 - x");
+  }
+};
+
 }  // namespace treadle::ops

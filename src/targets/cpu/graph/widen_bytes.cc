@@ -4,6 +4,8 @@
 // of products have nothing left to do but to multiply and add.
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
+#include "targets/cpu/kernels/byte_lists.h"
+#include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "targets/cpu/machine.h"
 #include "treadle/ops/attrs/nn.h"
@@ -14,6 +16,10 @@ namespace {
 const DataType kShort = DataType::Int(16);
 
 class ByteWidener : public MixedModeMutator {
+ public:
+  explicit ByteWidener(bool has_lists) : has_lists_(has_lists) {}
+
+ private:
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* call = post.as<CallNode>();
     if (call == nullptr || call->op.as<OpNode>() == nullptr || call->args.size() < 2) return post;
@@ -26,6 +32,7 @@ class ByteWidener : public MixedModeMutator {
       return post;
     }
     if (conv && (call->args[1].as<ConstantNode>() == nullptr || IsDepthwise(call, data))) return post;
+    if (!conv && HasLists(call)) return post;
     Array<Expr> args = call->args.Map([this](const Expr& arg) { return Widened(arg); });
     return Call(call->op, args, call->attrs, call->type_args, call->span);
   }
@@ -34,6 +41,15 @@ class ByteWidener : public MixedModeMutator {
   static bool IsDepthwise(const CallNode* call, const TensorTypeNode* data) {
     const auto* channels = AsConstInt(data->shape[1]);
     return channels != nullptr && *channels > 1 && call->attrs_as<ops::Conv2DAttrs>()->groups == *channels;
+  }
+
+  /// Whether bytes are multiplied as they are: a product of a constant matrix whose weights fit 16-bit sums.
+  bool HasLists(const CallNode* call) const {
+    const auto* weight = call->args[1].as<ConstantNode>();
+    if (!has_lists_ || weight == nullptr) return false;
+    const auto* matmul = call->attrs.as<ops::MatmulAttrs>();
+    if (matmul != nullptr && matmul->transpose_a) return false;
+    return ops::cpu::ListsOfMatrix(weight->data, matmul != nullptr && !matmul->transpose_b) != nullptr;
   }
 
   Expr Widened(const Expr& e) {
@@ -53,6 +69,7 @@ class ByteWidener : public MixedModeMutator {
   }
 
   std::unordered_map<const Object*, Expr> widened_;
+  bool has_lists_;
   std::vector<Expr> kept_;  ///< keys of the above stay alive
 };
 
@@ -70,9 +87,11 @@ namespace transform {
 
 Pass WidenBytes(const Target& target) {
   const bool widens = MultipliesPairs(target);
+  const bool lists = target.defined() && ops::cpu::HasByteLists(target->Features());
   return CreateFunctionPass(
-      [widens](const Function& func, const IRModule&, const PassContext&) {
-        return widens ? Downcast<Function>(ByteWidener().Mutate(func)) : func;
+      [widens, lists](const Function& func, const IRModule&, const PassContext&) {
+        const ops::cpu::WeightForms forms;
+        return widens ? Downcast<Function>(ByteWidener(lists).Mutate(func)) : func;
       },
       {"WidenBytes", 0, {"InferType"}, "widens operands of products to 16 bits where the machine multiplies those"});
 }

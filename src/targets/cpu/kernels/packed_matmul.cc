@@ -463,7 +463,8 @@ Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args
     p.dtype = a->dtype;
     p.weight_dtype = b->dtype;
     p.out_dtype = call->type_as<TensorTypeNode>() != nullptr ? call->type_as<TensorTypeNode>()->dtype : p.dtype;
-    p.constant_b = call->args[1].as<ConstantNode>() != nullptr;
+    if (const auto* constant = call->args[1].as<ConstantNode>()) p.weight = constant->data;
+    p.constant_b = p.weight.get() != nullptr;
     p.b_is_parameter = call->args[1].as<relay::VarNode>() != nullptr;
   });
 }

@@ -30,4 +30,13 @@ std::vector<double> WeightForms::Measure(const runtime::NDArray& weight, const s
   return current->numbers_.emplace(key, find()).first->second;
 }
 
+std::shared_ptr<const void> WeightForms::KeepAny(const runtime::NDArray& weight, const std::string& what,
+                                                 const std::function<std::shared_ptr<const void>()>& make) {
+  if (current == nullptr) return make();
+  const Key key(weight.get(), what);
+  if (auto known = current->others_.find(key); known != current->others_.end()) return known->second;
+  current->weights_.emplace(weight.get(), weight);
+  return current->others_.emplace(key, make()).first->second;
+}
+
 }  // namespace treadle::ops::cpu

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,12 +30,24 @@ class WeightForms {
   static std::vector<double> Measure(const runtime::NDArray& weight, const std::string& what,
                                      const std::function<std::vector<double>()>& find);
 
+  /// The same of anything else.
+  template <typename T>
+  static std::shared_ptr<const T> Keep(const runtime::NDArray& weight, const std::string& what,
+                                       const std::function<std::shared_ptr<const T>()>& make) {
+    return std::static_pointer_cast<const T>(
+        KeepAny(weight, what, [&]() -> std::shared_ptr<const void> { return make(); }));
+  }
+
  private:
+  static std::shared_ptr<const void> KeepAny(const runtime::NDArray& weight, const std::string& what,
+                                             const std::function<std::shared_ptr<const void>()>& make);
+
   using Key = std::pair<const void*, std::string>;
   WeightForms* outer_;
   std::map<const void*, runtime::NDArray> weights_;  ///< those that keys name, alive
   std::map<Key, relay::Constant> forms_;
   std::map<Key, std::vector<double>> numbers_;
+  std::map<Key, std::shared_ptr<const void>> others_;
 };
 
 }  // namespace treadle::ops::cpu

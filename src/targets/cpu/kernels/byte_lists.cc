@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/byte_lists.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <tuple>
+
+#include "targets/cpu/kernels/weight_forms.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+constexpr int kLanes = kListBlock, kBytes = 4, kPairs = kLanes * 2;
+/// Sums of positive weights, and of negative ones, whose products with 0 .. 255 fit 16 bits.
+constexpr int kFits = 128;
+
+/// The weights of a block that meet one word of the data.
+using Quad = std::array<int8_t, kLanes * kBytes>;
+/// Of each 16-bit sum, the positive weights, then the negative ones.
+using Load = std::array<uint8_t, kPairs * 2>;
+
+Load LoadOf(const Quad& quad, bool complement) {
+  Load load{};
+  for (size_t pair = 0; pair < kPairs; ++pair) {
+    const int even = quad[pair * 2], odd = complement ? -quad[pair * 2 + 1] : quad[pair * 2 + 1];
+    const int positive = std::max(even, 0) + std::max(odd, 0), negative = std::max(-even, 0) + std::max(-odd, 0);
+    load[pair] = static_cast<uint8_t>(std::min(positive, 255));
+    load[kPairs + pair] = static_cast<uint8_t>(std::min(negative, 255));
+  }
+  return load;
+}
+
+int Most(const Load& load) { return *std::max_element(load.begin(), load.end()); }
+
+bool FitTogether(const Load& a, const Load& b) {
+  int over = 0;
+  for (size_t i = 0; i < a.size(); ++i) over |= a[i] + b[i] > kFits ? 1 : 0;
+  return over == 0;
+}
+
+/// A word of the data and its weights: as they are, and with the data complemented.
+struct Item {
+  int64_t word;
+  int order = 0;  ///< among those of the word
+  Quad quad;
+  Load loads[2];
+  bool fits[2];
+  int least;  ///< of the heaviest sums, the lighter form's
+  bool used = false;
+
+  Item(int64_t of, const Quad& weights) : word(of), quad(weights) {
+    for (const int form : {0, 1}) {
+      loads[form] = LoadOf(quad, form != 0);
+      // -(-128) isn't int8.
+      bool possible = true;
+      for (size_t i = 1; i < quad.size(); i += 2) possible = possible && (form == 0 || quad[i] != -128);
+      fits[form] = possible && Most(loads[form]) <= kFits;
+    }
+    least = std::min(fits[0] ? Most(loads[0]) : 255, fits[1] ? Most(loads[1]) : 255);
+  }
+  bool fits_any() const { return fits[0] || fits[1]; }
+};
+
+/// A word of an entry: an item, in a form.
+struct Slot {
+  const Item* item = nullptr;
+  bool complement = false;
+};
+using Entry = std::array<Slot, 2>;
+
+/// The items of a block: its quads, those that fit neither way in two halves.
+std::vector<Item> ItemsOf(const std::vector<Quad>& quads) {
+  std::vector<Item> items;
+  for (size_t q = 0; q < quads.size(); ++q) {
+    const auto word = static_cast<int64_t>(q);
+    if (std::all_of(quads[q].begin(), quads[q].end(), [](int8_t w) { return w == 0; })) continue;
+    const Item whole(word, quads[q]);
+    if (whole.fits_any()) {
+      items.push_back(whole);
+      continue;
+    }
+    Quad half = quads[q], rest = quads[q];
+    for (size_t i = 0; i < half.size(); ++i) {
+      half[i] = static_cast<int8_t>(quads[q][i] / 2);
+      rest[i] = static_cast<int8_t>(quads[q][i] - half[i]);
+    }
+    items.emplace_back(word, half);
+    items.emplace_back(word, rest);
+    items.back().order = 1;
+  }
+  // The heaviest first, which fit the fewest others.
+  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+    return std::tuple(-a.least, a.word, a.order) < std::tuple(-b.least, b.word, b.order);
+  });
+  return items;
+}
+
+/// The forms in which two items fit the same sums; false where there are none.
+bool Join(const Item& a, const Item& b, Entry* entry) {
+  for (const int of_a : {0, 1}) {
+    for (const int of_b : {0, 1}) {
+      if (!a.fits[of_a] || !b.fits[of_b] || !FitTogether(a.loads[of_a], b.loads[of_b])) continue;
+      *entry = {Slot{&a, of_a != 0}, Slot{&b, of_b != 0}};
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Entries of two items where two fit: of each its heaviest partner, which leaves the light ones to others.
+std::vector<Entry> EntriesOf(std::vector<Item>& items) {
+  constexpr int kMostTried = 2048;
+  std::vector<Entry> entries;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].used) continue;
+    Entry entry{Slot{&items[i], !items[i].fits[0]}, Slot{}};
+    int tried = 0;
+    for (size_t j = i + 1; j < items.size() && tried < kMostTried; ++j) {
+      if (items[j].used) continue;
+      ++tried;
+      if (!Join(items[i], items[j], &entry)) continue;
+      items[j].used = true;
+      break;
+    }
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+/// The lists of all blocks, before they get one length.
+struct Block {
+  std::vector<Item> items;  ///< that entries point at
+  std::vector<Entry> entries;
+};
+
+/// Writes an entry's words, and what complements ask to be added to results.
+void Write(const Slot& slot, int64_t quads, int32_t* word, int8_t* weights, int32_t* correction) {
+  *word = 0;
+  if (slot.item == nullptr) return;
+  *word = static_cast<int32_t>(slot.item->word + (slot.complement ? quads : 0));
+  for (size_t i = 0; i < slot.item->quad.size(); ++i) {
+    const int8_t w = slot.item->quad[i];
+    const bool turned = slot.complement && i % 2 == 1;
+    weights[i] = static_cast<int8_t>(turned ? -w : w);
+    if (turned) correction[i / kBytes] += 255 * w;
+  }
+}
+
+}  // namespace
+
+bool ByteLists::Pay() const {
+  // Of its five instructions for the eight of two quads of products of int16, and loads that those share, an entry
+  // takes as long as so many quads (measured on Zen 3).
+  constexpr double kEntry = 1.5, kLeastGain = 0.94;
+  return mean_entries * kEntry <= kLeastGain * static_cast<double>(quads);
+}
+
+ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at) {
+  constexpr size_t kStep = 16;  // so that lists of equal matrices are mostly equally long, and share a kernel
+  const int64_t count = (results + kListBlock - 1) / kListBlock;
+  std::vector<Block> blocks(static_cast<size_t>(count));
+  size_t entries = kStep;
+  for (int64_t b = 0; b < count; ++b) {
+    std::vector<Quad> all(static_cast<size_t>(quads), Quad{});
+    for (int64_t q = 0; q < quads; ++q) {
+      for (int64_t lane = 0; lane < kListBlock && b * kListBlock + lane < results; ++lane) {
+        std::memcpy(all[static_cast<size_t>(q)].data() + lane * kBytes, at(b * kListBlock + lane, q), kBytes);
+      }
+    }
+    Block& block = blocks[static_cast<size_t>(b)];
+    block.items = ItemsOf(all);
+    block.entries = EntriesOf(block.items);
+    entries = std::max(entries, (block.entries.size() + kStep - 1) / kStep * kStep);
+  }
+  const DataType word = DataType::Int(32);
+  ByteLists lists;
+  const auto length = static_cast<int64_t>(entries);
+  lists.quads = quads;
+  lists.weight = runtime::NDArray::Empty({count, length, 2, kListBlock}, word);
+  lists.words = runtime::NDArray::Empty({count, length + 1, 2}, word);
+  lists.correction = runtime::NDArray::Empty({count * kListBlock}, word);
+  auto* weight = lists.weight.Data<int8_t>();
+  auto* words = lists.words.Data<int32_t>();
+  auto* correction = lists.correction.Data<int32_t>();
+  std::fill_n(weight, lists.weight.size() * kBytes, int8_t{0});
+  std::fill_n(words, lists.words.size(), 0);
+  std::fill_n(correction, lists.correction.size(), 0);
+  for (const Block& block : blocks) {
+    for (size_t e = 0; e < block.entries.size(); ++e) {
+      for (size_t i = 0; i < 2; ++i) {
+        const Slot& slot = block.entries[e][i];
+        Write(slot, quads, words + e * 2 + i, weight + (e * 2 + i) * kLanes * kBytes, correction);
+        lists.complements = lists.complements || slot.complement;
+      }
+    }
+    weight += entries * 2 * kLanes * kBytes;
+    words += entries * 2;
+    *words++ = static_cast<int32_t>(block.entries.size());
+    *words++ = static_cast<int32_t>(block.entries.size());
+    lists.mean_entries += static_cast<double>(block.entries.size()) / static_cast<double>(count);
+    correction += kListBlock;
+  }
+  return lists;
+}
+
+std::shared_ptr<const ByteLists> ListsOfMatrix(const runtime::NDArray& weight, bool k_first) {
+  if (weight.get() == nullptr || weight.dtype() != DataType::Int(8) || weight.shape().size() != 2 ||
+      !weight.IsCompact()) {
+    return nullptr;
+  }
+  const std::vector<int64_t>& shape = weight.shape();
+  const int64_t n = shape[k_first ? 1 : 0], k = shape[k_first ? 0 : 1], quads = (k + kBytes - 1) / kBytes;
+  if (n < kListBlock || k < kBytes) return nullptr;
+  return WeightForms::Keep<ByteLists>(
+      weight, StrCat("byte lists ", k_first), [&]() -> std::shared_ptr<const ByteLists> {
+        std::vector<int8_t> rows(static_cast<size_t>(n * quads * kBytes), int8_t{0});
+        const auto* from = weight.Data<int8_t>();
+        for (int64_t i = 0; i < n; ++i) {
+          int8_t* to = rows.data() + i * quads * kBytes;
+          for (int64_t j = 0; j < k; ++j) to[j] = from[k_first ? j * n + i : i * k + j];
+        }
+        ByteLists lists =
+            MakeByteLists(n, quads, [&](int64_t r, int64_t q) { return rows.data() + (r * quads + q) * kBytes; });
+        return lists.Pay() ? std::make_shared<const ByteLists>(std::move(lists)) : nullptr;
+      });
+}
+
+bool HasByteLists(const TargetFeatures& machine) {
+  constexpr int kAvx2 = 256;
+  return machine.arch == "x86_64" && machine.vector_bits == kAvx2 && machine.fma && !machine.vnni;
+}
+
+}  // namespace treadle::ops::cpu

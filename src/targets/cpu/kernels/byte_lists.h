@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exact products of bytes by vpmaddubsw, which multiplies uint8 by int8 and adds neighbours in 16 bits, saturating: a
+// sum of products with 0 .. 255 fits where the positive weights in it are at most 128 together, and the negative ones,
+// too. Words of four weights (quads) are taken in such an order that two at a time fit the same 16-bit sums, which one
+// vpmaddwd then widens: five instructions for 64 products, where products of int16 take eight.
+//
+// Each block of 8 results has a list of its own, of the words of the data that its weights meet. A word may be met
+// as its complement, odd bytes x being 255 - x: odd weights are negated then, so that of two large weights of one sign
+// one is positive and one negative, and the results are corrected by a constant. A quad that fits neither way is the
+// sum of two.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "treadle/ir/target.h"
+#include "treadle/runtime/ndarray.h"
+
+namespace treadle::ops::cpu {
+
+/// Results that share a list: the words of an AVX2 register.
+inline constexpr int64_t kListBlock = 8;
+
+/// The lists of a weight.
+struct ByteLists {
+  runtime::NDArray weight;  ///< (blocks, entries, 2, 8) int32: words of four int8
+  /// (blocks, entries + 1, 2) int32: of the data, complements from the number of quads on; last, the list's length
+  runtime::NDArray words;
+  runtime::NDArray correction;  ///< (blocks * 8) int32, added to sums
+  int64_t quads = 0;
+  double mean_entries = 0;   ///< of those that aren't there to make lists equally long
+  bool complements = false;  ///< whether any word is complemented
+
+  int64_t entries() const { return weight.shape()[1]; }
+  /// Whether they take less time than products of int16.
+  bool Pay() const;
+};
+
+/// Lists for weights of `results` rows of `quads` words each; `at(r, q)`: the four weights of one.
+ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at);
+
+/// The lists of a constant int8 matrix (n, k) or, `k_first`, (k, n); null where they don't pay.
+std::shared_ptr<const ByteLists> ListsOfMatrix(const runtime::NDArray& weight, bool k_first);
+
+/// Whether the machine has vpmaddubsw in AVX2 registers, and no dot products of bytes.
+bool HasByteLists(const TargetFeatures& machine);
+
+}  // namespace treadle::ops::cpu

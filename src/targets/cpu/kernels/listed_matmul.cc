@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exact matrix products of bytes on AVX2 without dot products of bytes, of constant weights: each block of 8 columns
+// has a list of the words of a row that its weights meet, two at a time (byte_lists.h).
+//
+// Rows are copied with their complements behind them where lists name those. A tile of rows and 8 columns is summed in
+// registers over a list, then the next 8 columns: rows stay in the L1 cache, lists are read in order.
+#include <algorithm>
+
+#include "ops/infer.h"
+#include "ops/macs.h"
+#include "ops/te_util.h"
+#include "targets/cpu/kernels/byte_lists.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/weight_forms.h"
+#include "targets/cpu/kernels/words.h"
+#include "treadle/ops/attrs/qnn.h"
+#include "treadle/ops/make.h"
+#include "treadle/tir/lists.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using relay::ConstantNode;
+using relay::Expr;
+
+constexpr const char* kName = "listed_dense";
+constexpr int64_t kBytes = 4, kWords = 2;  ///< bytes of a word, words of an entry
+const DataType kWord = DataType::Int(32), kByte = DataType::UInt(8);
+
+/// data (m.., k) uint8; weight (ceil(units / 8), entries, 2, 8) int32; words (ceil(units / 8), entries + 1, 2) int32,
+/// the last of which are the list's length; correction (ceil(units / 8) * 8) int32: (m.., units) int32.
+Type ListedDenseInfer(const InferContext& context) {
+  const auto *data = context.Tensor(0, "data"), *weight = context.Tensor(1, "weight");
+  const auto *words = context.Tensor(2, "words"), *correction = context.Tensor(3, "correction");
+  const auto* attrs = context.attrs<ListedDenseAttrs>();
+  CheckRank(weight, 4, "weight");
+  CheckRank(words, 3, "words");
+  CheckRank(correction, 1, "correction");
+  if (data->dtype != kByte || weight->dtype != kWord || words->dtype != kWord || correction->dtype != kWord) {
+    throw DTypeError("needs uint8 data, and int32 weights, words and corrections");
+  }
+  const int64_t blocks = DimValue(weight->shape[0]);
+  if (data->shape.empty() || attrs->units < 1 || blocks != (attrs->units + kListBlock - 1) / kListBlock ||
+      DimValue(data->shape.back()) < 1 || DimValue(words->shape[0]) != blocks ||
+      DimValue(words->shape[1]) != DimValue(weight->shape[1]) + 1 || DimValue(weight->shape[2]) != kWords ||
+      DimValue(words->shape[2]) != kWords || DimValue(weight->shape[3]) != kListBlock ||
+      DimValue(correction->shape[0]) != blocks * kListBlock) {
+    throw ShapeError("data, weights, words and corrections don't fit");
+  }
+  Array<PrimExpr> out = data->shape;
+  out.Set(out.size() - 1, Dim(attrs->units));
+  return TensorType(out, kWord);
+}
+
+/// rows (m, k) times weights (k, n), k in words.
+class ListedDenseProblemNode : public schedule::ProblemNode {
+ public:
+  int64_t m = 0, n = 0, words = 0, entries = 0;
+  bool complements = false;
+  TREADLE_NODE(ListedDenseProblemNode, schedule::ProblemNode, "schedule.ListedDenseProblem")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("m", &ListedDenseProblemNode::m).Doc("rows; -1: dynamic");
+    r.Field("n", &ListedDenseProblemNode::n).Doc("columns, with those that fill the last block of 8");
+    r.Field("words", &ListedDenseProblemNode::words).Doc("of a row");
+    r.Field("entries", &ListedDenseProblemNode::entries).Doc("of a list, two words each");
+    r.Field("complements", &ListedDenseProblemNode::complements).Doc("whether rows are copied with their complements");
+  }
+};
+
+Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<ListedDenseAttrs>();
+  const TensorTypeNode* type = OutTensor(out_type);
+  const Tensor &data = inputs[0], &weight = inputs[1], &words = inputs[2], &correction = inputs[3];
+  const size_t last = data.ndim() - 1;
+  const int64_t k = DimValue(data->shape[last]), row = (k + kBytes - 1) / kBytes * kBytes;
+  Tensor rows = data;
+  if (a->complements || row != k) {
+    Array<PrimExpr> shape = data->shape;
+    shape.Set(last, Dim(a->complements ? 2 * row : row));
+    rows = te::ComputeStage(
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          Array<PrimExpr> from = i;
+          const PrimExpr at = tir::floormod(i[last], Index(row)), form = tir::floordiv(i[last], Index(row));
+          from.Set(last, at);
+          const PrimExpr byte =
+              row == k ? data(from) : tir::if_then_else(at < Index(k), data(from), tir::make_zero(kByte));
+          const PrimExpr turned = tir::cast(kByte, form * tir::floormod(at, Index(2)) * Index(255));
+          return tir::bitwise_xor(byte, turned);
+        },
+        "rows", StageAttrs(kName, "rows"));
+  }
+  te::IterVar entry = te::ReduceAxis(tir::Range(weight->shape[1]), "entry");
+  Array<PrimExpr> padded = type->shape;
+  padded.Set(last, DimMul(weight->shape[0], Dim(kListBlock)));
+  Tensor sum = te::Compute(
+      padded,
+      [&](const Array<te::Var>& i) {
+        const PrimExpr block = tir::floordiv(i[last], Index(kListBlock)),
+                       lane = tir::floormod(i[last], Index(kListBlock));
+        auto word = [&](int64_t n) {
+          const PrimExpr start = tir::cast(i[last]->dtype, words(block, entry->var, Index(n))) * Index(kBytes);
+          return MakeWord(kByte, [&](int64_t byte) {
+            Array<PrimExpr> from = Indices(i);
+            from.Set(last, start + Index(byte));
+            return rows(from);
+          });
+        };
+        auto weights = [&](int64_t n) { return weight(block, entry->var, Index(n), lane); };
+        return te::Sum(tir::dot_two_words(word(0), weights(0), word(1), weights(1)), {entry});
+      },
+      "listed_dense", "listed_dense", AnchorAttrs(kName, "sum", Make<Problem, ListedDenseProblemNode>([&](auto& p) {
+                                                    p.m = 1;
+                                                    for (size_t d = 0; d < last; ++d) {
+                                                      const int64_t extent = DimValue(type->shape[d]);
+                                                      p.m = p.m < 0 || extent < 0 ? -1 : p.m * extent;
+                                                    }
+                                                    p.n = DimValue(weight->shape[0]) * kListBlock;
+                                                    p.words = row / kBytes;
+                                                    p.entries = DimValue(weight->shape[1]);
+                                                    p.complements = a->complements;
+                                                  })));
+  return {Compute(
+      type->shape, [&](const Array<PrimExpr>& i) { return sum(i) + correction(i[last]); }, "listed_dense_result",
+      tag::kInjective)};
+}
+
+double ListedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+}
+
+// ---- Plans and what they cost ----
+
+class ListedDensePlanNode : public PlanNode {
+ public:
+  int64_t mr = 1, mc_tiles = 1;
+  TREADLE_NODE(ListedDensePlanNode, PlanNode, "schedule.ListedDensePlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("mr", &ListedDensePlanNode::mr).Doc("register tile: rows");
+    r.Field("mc_tiles", &ListedDensePlanNode::mc_tiles).Doc("tiles of rows that use a list before the next one");
+  }
+};
+
+constexpr int64_t kMostRows =
+    10;  ///< of a tile: beside their sums, two vectors of weights, one of ones and two to spare
+
+std::vector<Plan> Space(const Problem& problem, const Machine&) {
+  const auto& p = *problem.as<ListedDenseProblemNode>();
+  std::vector<Plan> plans;
+  const int64_t rows = p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m);
+  // Rows stay in the L1 cache while lists pass: of weights, which are read in order, less is read than of rows.
+  for (const int64_t tiles : {1, 2, 4}) {
+    for (int64_t mr = std::min(rows, kMostRows); mr >= std::min(rows, kMostRows / 2); --mr) {
+      if (tiles > 1 && tiles * mr > rows) continue;
+      plans.push_back(Make<Plan, ListedDensePlanNode>([&](auto& plan) {
+        plan.mr = mr;
+        plan.mc_tiles = tiles;
+      }));
+    }
+  }
+  return plans;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  constexpr double kEntry = 3.2, kLoop = 1;  // multiply-adds of floats that an entry takes as long as for a row; cycles
+  const auto& p = *problem.as<ListedDenseProblemNode>();
+  const auto& plan = *chosen.as<ListedDensePlanNode>();
+  const int64_t m = p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m), group = plan.mr * plan.mc_tiles;
+  const auto rows = static_cast<double>(plan.mr), entries = static_cast<double>(p.entries);
+  const double tiles = static_cast<double>((m + plan.mr - 1) / plan.mr * (p.n / kListBlock));
+  const double step = std::max(machine.fma_latency_cycles, rows * kEntry * machine.fma_cycles) + kLoop;
+  const double tile = entries * step + Fitted().product_tile + Fitted().product_store * rows;
+  const double bytes = static_cast<double>(p.n * kWords * kBytes) * entries;
+  const double again = static_cast<double>((m + group - 1) / group - 1) * machine.l2_cycles_per_byte;
+  const double alone = tiles * tile + bytes * (machine.weight_cycles_per_byte + again);
+  const int64_t threads = ModelledThreads(machine), parts = (m + group - 1) / group * (p.n / kListBlock);
+  return threads == 1 ? alone : alone * (1 + LoadImbalance(parts, 1, 1, 1, threads)) / 2;
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<ListedDenseProblemNode>();
+  const auto& plan = *chosen.as<ListedDensePlanNode>();
+  if (plan.mr < 1 || plan.mr > kMaxTileWidth || (p.m >= 0 && plan.mr > std::max<int64_t>(1, p.m))) {
+    return StrCat("tiles of ", plan.mr, " rows, of ", p.m);
+  }
+  return plan.mc_tiles < 1 ? StrCat(plan.mc_tiles, " tiles of rows") : "";
+}
+
+// ---- The schedule ----
+
+/// Copies of rows: 32 bytes at a time of each form.
+void CopyRows(Schedule& sch, const BlockRV& copy, const ListedDenseProblemNode& p) {
+  constexpr int64_t kVector = 32;
+  const double work = Work(sch, copy);
+  std::vector<LoopRV> loops = sch.GetLoops(copy);
+  std::vector<LoopRV> outer(loops.begin(), loops.end() - 1);
+  const int64_t row = p.words * kBytes, vector = row % kVector == 0 ? kVector : kBytes;
+  std::vector<LoopRV> parts = sch.Split(loops.back(), {kRest, PrimExpr(row / vector), PrimExpr(vector)});
+  sch.Vectorize(parts[2]);
+  sch.Unroll(parts[0]);
+  if (!outer.empty()) FuseParallel(sch, outer, work);
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<ListedDenseProblemNode>();
+  const auto& plan = *chosen.as<ListedDensePlanNode>();
+  const BlockRV& product = stages.anchor();
+  const double work = Work(sch, product) * static_cast<double>(kBytes * kWords);
+  if (stages.Has("rows")) CopyRows(sch, stages.At("rows"), p);
+  std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));  // .., m, n
+  const size_t rank = out.size();
+  std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(kListBlock)});
+  std::vector<LoopRV> outer(out.begin(), out.end() - 1);
+  if (rank == 1 || Extent(sch, out[rank - 2]) == 1) {
+    ComputeTile(sch, product, columns[0], {}, static_cast<int>(rank) - 1);
+  } else {
+    outer.pop_back();
+    std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mc_tiles), PrimExpr(plan.mr)});
+    sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1]});
+    ComputeTileOfRows(sch, product, rows[1], rows[2], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
+    outer.push_back(rows[0]);
+  }
+  for (const LoopRV& loop : sch.GetLoops(product)) {
+    const bool entries = Extent(sch, loop) == p.entries && sch.Get(loop)->kind == tir::ForKind::kSerial;
+    if (entries) sch.Annotate(loop, tir::attr::kListLength, IntImm(DataType::Int(64), 1));
+  }
+  sch.Vectorize(columns[1]);
+  outer.push_back(columns[0]);
+  FuseParallel(sch, outer, work);
+}
+
+// ---- The graph ----
+
+std::string WhyNot(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  if (p.dtype != kByte || p.weight_dtype != DataType::Int(8) || p.out_dtype != kWord) {
+    return "operands aren't uint8 and int8, summed in int32";
+  }
+  if (!HasByteLists(machine)) return "the machine has other products of bytes";
+  if (!p.not_packed.empty()) return p.not_packed;
+  if (p.weight.get() == nullptr || p.batch != 1) return "the right operand isn't a constant matrix";
+  const bool pays = ListsOfMatrix(p.weight, !p.transpose_b) != nullptr;
+  return pays ? "" : "too few of the weights fit sums of 16 bits together";
+}
+
+std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
+  const auto* call = request.call;
+  const auto* constant = call->args[1].as<ConstantNode>();
+  if (constant == nullptr) return std::nullopt;
+  const bool k_first = !problem.as<MatmulProblemNode>()->transpose_b;
+  const std::shared_ptr<const ByteLists> lists = ListsOfMatrix(constant->data, k_first);
+  if (lists == nullptr) return std::nullopt;
+  Expr product = CallWith<ListedDenseAttrs>("qnn.contrib_listed_dense",
+                                            {request.args.Plain(0), relay::Constant(lists->weight),
+                                             relay::Constant(lists->words), relay::Constant(lists->correction)},
+                                            [&](auto& a) {
+                                              a.units = constant->data.shape()[k_first ? 1 : 0];
+                                              a.complements = lists->complements;
+                                            });
+  const auto* made = product.as<relay::CallNode>();
+  return relay::LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
+}
+
+void RegisterLoops() {
+  ListedDenseProblemNode::StaticTypeInfo();
+  Kernel kernel;
+  kernel.name = kName;
+  kernel.op = "qnn.contrib_listed_dense";
+  kernel.target = "cpu";
+  kernel.plan_type = ListedDensePlanNode::StaticTypeInfo();
+  kernel.least_gain = 0.95;
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.apply = Apply;
+  schedule::RegisterKernel(std::move(kernel));
+}
+
+}  // namespace
+
+void RegisterListedMatmul() {
+  OpRegistration("qnn.contrib_listed_dense")
+      .Describe("Matrix product of bytes with lists of the words of a row that weights meet, in int32.")
+      .Arguments({{"data", "Tensor", "(m.., k) uint8"},
+                  {"weight", "Tensor", "(ceil(units / 8), entries, 2, 8) words of four int8"},
+                  {"words", "Tensor",
+                   "(ceil(units / 8), entries + 1, 2) int32: of a row or of its complement; the list's length"},
+                  {"correction", "Tensor", "int32 that are added to the sums"}})
+      .AttrsType<ListedDenseAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<ListedDenseInfer>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(ListedDenseMacs))
+      .Set(kCompute, FTECompute(ListedDenseCompute));
+  RegisterLoops();
+  for (const char* op : {"matmul", "dense", "batch_matmul"}) {
+    Kernel kernel;
+    kernel.name = StrCat(op, ".listed_bytes");
+    kernel.op = StrCat("nn.", op);
+    kernel.target = "cpu";
+    kernel.level = schedule::kDefaultLevel + 1;
+    kernel.why_not = WhyNot;
+    kernel.rewrite = Rewrite;
+    schedule::RegisterKernel(std::move(kernel));
+  }
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of bytes by vpmaddubsw (targets/cpu/kernels/listed_matmul.cc), bit for bit against exact integers."""
+import pathlib
+import platform
+import re
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+from treadle.script import tir as T
+
+AVX2 = "llvm -mcpu=x86-64-v3"
+TARGETS = [AVX2 + " -emulate-intrinsics=1"]
+if platform.machine() == "x86_64":
+    TARGETS.append(AVX2)
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
+
+
+def product(rows, weight, constant=True, zero=0):
+    """A product of uint8 data with that zero point and a weight (k, n)."""
+    k, n = weight.shape
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, [*rows, k])]
+    weights = [numpy_helper.from_array(np.uint8(zero), "zero")]
+    if constant:
+        weights.append(numpy_helper.from_array(weight, "w"))
+    else:
+        inputs.append(helper.make_tensor_value_info("w", TensorProto.INT8, [k, n]))
+    node = helper.make_node("MatMulInteger", ["x", "w", "zero"], ["y"])
+    output = helper.make_tensor_value_info("y", TensorProto.INT32, [*rows, n])
+    return helper.make_model(helper.make_graph([node], "product", inputs, [output], weights),
+                             opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def is_listed(model, folder, target=AVX2):
+    onnx.save(model, folder / "model.onnx")
+    explained = subprocess.run([PROGRAM, "explain", folder / "model.onnx", "--target", target], check=True, text=True,
+                               capture_output=True)
+    return re.search(r"\* matmul\.listed_bytes", explained.stdout) is not None
+
+
+def check(model, weight, data, zero=0):
+    for target in TARGETS:
+        compiled = treadle.compile(model, target=target)
+        for x in data:
+            exact = (x.astype(np.int64) - zero) @ weight.astype(np.int64)
+            np.testing.assert_array_equal(compiled.run(None, {"x": x})[0], exact, err_msg=target)
+
+
+def gaussian(rng, k, n):
+    """As quantisers write them: a scale for each column, whose largest weight is 127."""
+    w = rng.normal(size=(k, n))
+    return np.rint(w / np.abs(w).max(0) * 127).astype(np.int8)
+
+
+def data(rng, shape):
+    return [rng.integers(0, 256, shape).astype(np.uint8), np.full(shape, 255, np.uint8), np.zeros(shape, np.uint8),
+            rng.choice(np.array([0, 255], np.uint8), shape)]
+
+
+@pytest.mark.parametrize("rows", [(1,), (3,), (23,), (2, 11)])
+@pytest.mark.parametrize("k,n", [(384, 64), (1030, 8), (1030, 33), (771, 20)])
+def test_products_of_usual_weights(tmp_path, rows, k, n):
+    rng = np.random.default_rng(k + n)
+    weight = gaussian(rng, k, n)
+    model = product(rows, weight, zero=100)
+    assert is_listed(model, tmp_path)
+    check(model, weight, data(rng, (*rows, k)), zero=100)
+
+
+@pytest.mark.parametrize("kind", ["small", "one sign", "extreme columns", "sparse", "zero"])
+def test_products_of_unusual_weights(tmp_path, kind):
+    rng = np.random.default_rng(5)
+    weight = gaussian(rng, 512, 256)
+    if kind == "small":
+        weight = rng.integers(-32, 33, weight.shape).astype(np.int8)
+    elif kind == "one sign":
+        weight = rng.integers(0, 64, weight.shape).astype(np.int8)
+    elif kind == "extreme columns":  # of one block of eight
+        weight[:, 9], weight[:, 10], weight[::2, 11] = 127, -128, -128
+    elif kind == "sparse":
+        weight = np.where(rng.random(weight.shape) < 0.9, 0, rng.choice([-128, 127], weight.shape)).astype(np.int8)
+    else:
+        weight[:] = 0
+    model = product((13,), weight)
+    assert is_listed(model, tmp_path)
+    check(model, weight, data(rng, (13, 512)))
+
+
+@pytest.mark.parametrize("value", [127, -128])
+def test_weights_of_which_none_fit_stay_products_of_int16(tmp_path, value):
+    weight = np.full((256, 16), value, np.int8)
+    model = product((9,), weight)
+    assert not is_listed(model, tmp_path)
+    check(model, weight, data(np.random.default_rng(1), (9, 256)))
+
+
+def test_weights_that_are_no_constants_stay_products_of_int16(tmp_path):
+    assert not is_listed(product((9,), np.zeros((512, 16), np.int8), constant=False), tmp_path)
+
+
+def test_a_dynamic_number_of_rows(tmp_path):
+    rng = np.random.default_rng(9)
+    weight = gaussian(rng, 512, 40)
+    model = product(("rows",), weight)
+    assert is_listed(model, tmp_path)
+    check(model, weight, [x for rows in (1, 9, 10, 31) for x in data(rng, (rows, 512))])
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=znver4", "llvm -mcpu=x86-64-v4", "llvm -mcpu=x86-64-v2", "c"])
+def test_other_machines_have_other_products(tmp_path, target):
+    assert not is_listed(product((9,), gaussian(np.random.default_rng(2), 512, 32)), tmp_path, target)
+
+
+@T.prim_func
+def add_listed(words: T.Buffer((2, 5), "int32"), weight: T.Buffer((2, 4), "float32"), x: T.Buffer((8,), "float32"),
+               y: T.Buffer((2,), "float32")):
+    for row in T.serial(2):
+        y[row] = T.float32(0)
+        for entry in T.serial(4, annotations={"list_length": 1}):
+            y[row] = y[row] + weight[row, entry] * x[words[row, entry]]
+
+
+@pytest.mark.parametrize("target", ["llvm", "stackvm"])
+def test_loops_over_lists_end_where_the_list_does(target):
+    words = np.array([[7, 0, 1, 1, 2], [3, 3, 5, 1, 4]], np.int32)  # last their lengths
+    weight = np.array([[1, 2, np.nan, np.nan], [1, 2, 3, 4]], np.float32)
+    x, y = np.arange(1, 9, dtype=np.float32), treadle.nd.array(np.zeros(2, np.float32))
+    built = treadle.build(add_listed, target=target)
+    built(*(treadle.nd.array(a) for a in (words, weight, x)), y)
+    np.testing.assert_array_equal(y.numpy(), [10, 4 + 8 + 18 + 8])
