@@ -27,6 +27,7 @@ def simulated(task, plans, runner):
 
 def test_the_best_of_a_log_is_applied(monkeypatch, tmp_path):
     monkeypatch.setattr(auto_scheduler.SearchTask, "measure", simulated)
+    monkeypatch.setattr(auto_scheduler.SearchTask, "ratios", lambda *_: [0.9] * 20)
     task, log = auto_scheduler.SearchTask(func=matmul_add, args=(64, 64, 64), target=TARGET), tmp_path / "log.json"
     task.tune(auto_scheduler.TuningOptions(num_measure_trials=60, num_measures_per_round=16,
                                            measure_callbacks=[auto_scheduler.RecordToFile(str(log))]))
@@ -40,6 +41,28 @@ def test_the_best_of_a_log_is_applied(monkeypatch, tmp_path):
     tvm.build(function, tensors, target=TARGET)(*[tvm.nd.array(x) for x in (a, b, c)], out)
     np.testing.assert_allclose(out.numpy(), a @ b + c, rtol=1e-4)
     assert "packed_columns" in task.print_best(str(log))
+
+
+def test_what_is_not_faster_in_turns_is_not_the_best(monkeypatch, tmp_path):
+    """The least of many times of different moments often is luck."""
+    monkeypatch.setattr(auto_scheduler.SearchTask, "measure", simulated)
+    asked = []
+
+    def ratios(task, plans, runner):
+        asked.append(plans)
+        return [0.9] * 20 if len(asked) == 3 else [0.9] * 10 + [1.1] * 10
+
+    monkeypatch.setattr(auto_scheduler.SearchTask, "ratios", ratios)
+    task, log = auto_scheduler.SearchTask(func=matmul_add, args=(64, 64, 64), target=TARGET), tmp_path / "log.json"
+    options = auto_scheduler.TuningOptions(num_measure_trials=8, measure_callbacks=[auto_scheduler.RecordToFile(str(log))])
+    task.tune(options)
+    assert len(asked) == 3 == len(set(asked))
+    assert auto_scheduler.load_best_record(log, task.workload_key, task.target)[0].plans == asked[2]
+    withdrawn = [i.plans for i, r in auto_scheduler.RecordReader(log) if r.error_no]
+    assert withdrawn == asked[:2]
+    monkeypatch.setattr(auto_scheduler.SearchTask, "ratios", lambda *_: [])
+    task.tune(options)
+    assert auto_scheduler.load_best_record(log, task.workload_key, task.target)[0].plans == ()
 
 
 def test_the_tutorial(tmp_path):

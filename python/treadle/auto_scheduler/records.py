@@ -42,6 +42,10 @@ def _load(line):
         return None
 
 
+# The error of a choice that was the fastest, but not beside the default.
+NOT_FASTER = "not faster than the default in turns, or another result"
+
+
 class RecordReader:
     """Pairs of inputs and results of a log; lines that are torn or of other programs are left out."""
 
@@ -81,11 +85,15 @@ def save_records(filename: Any, inputs: Sequence[Any], results: Sequence[Any]) -
 
 
 def load_best_record(filename: Any, workload_key: str | None = None, target: Any = None) -> Any:
-    """The fastest (input, result) of a workload and target; (None, None) where there is none."""
-    best = (None, None)
+    """The fastest (input, result) of a workload and target; (None, None) where there is none. What turned out not to be
+    faster than the default is left out."""
+    found: dict[Any, Any] = {}
     for measure_input, result in RecordReader(filename):
         if workload_key not in (None, measure_input.workload_key) or str(target or measure_input.target) != measure_input.target:
             continue
-        if result.error_no == 0 and (best[1] is None or min(result.costs) < min(best[1].costs)):
-            best = (measure_input, result)
-    return best
+        key = (measure_input.workload_key, measure_input.target, measure_input.plans)
+        if result.error_msg == NOT_FASTER:
+            found.pop(key, None)
+        elif result.error_no == 0 and (key not in found or min(result.costs) < min(found[key][1].costs)):
+            found[key] = (measure_input, result)
+    return min(found.values(), key=lambda pair: min(pair[1].costs), default=(None, None))
