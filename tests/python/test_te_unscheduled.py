@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor expressions without a schedule: `treadle.build([inputs and results])` makes one that computes the same."""
+import re
+
 import numpy as np
 import pytest
 
@@ -124,6 +126,22 @@ def test_padded_convolutions_of_groups(groups, dtype):
         return np.einsum("ngcyxab,gfcab->ngfyx", views, y).reshape(1, co, size, size)
     text, _ = exact([d, w, c], reference)
     assert "vectorized" in text
+
+
+@pytest.mark.parametrize("groups,dtype", [(2, "float32"), (4, "float32"), (4, "int32")])
+def test_channels_of_a_group_are_a_tile(groups, dtype):
+    """Several channels of a group are summed in registers at once: they read the same."""
+    ci, co, size = 8, 24, 13
+    d, w = te.placeholder((1, ci, size, size), dtype=dtype, name="d"), te.placeholder((co, ci // groups, 3, 3), dtype=dtype, name="w")
+    rc, ry, rx = te.reduce_axis((0, ci // groups)), te.reduce_axis((0, 3)), te.reduce_axis((0, 3))
+    c = te.compute((1, co, size - 2, size - 2), lambda n, f, y, x: te.sum(
+        d[n, f // (co // groups) * (ci // groups) + rc, y + ry, x + rx] * w[f, rc, ry, rx], axis=[rc, ry, rx]), "c")
+
+    def reference(x, y):
+        views = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).reshape(1, groups, ci // groups, size - 2, size - 2, 3, 3)
+        return np.einsum("ngcyxab,gfcab->ngfyx", views, y.reshape(groups, co // groups, ci // groups, 3, 3)).reshape(1, co, size - 2, size - 2)
+    text, _ = exact([d, w, c], reference)
+    assert re.search(r"for \(ax1_1: int32, 0, (2|3|4|6|12)\) unroll", text), text
 
 
 @pytest.mark.parametrize("stride,width", [(1, 18), (2, 19), (1, 9)])

@@ -67,6 +67,45 @@ int InnermostAxisOf(const tir::Block& node, size_t count, const std::vector<cons
   return -1;
 }
 
+namespace {
+
+/// Whether a load reads the same along each `part` neighbours of an axis, as those of a group do.
+bool IsSameWithin(const tir::Block& node, const tir::BufferLoadNode* load, const tir::Var& axis, int64_t part) {
+  arith::Analyzer analyzer;
+  for (const tir::IterVar& v : node->iter_vars) {
+    const int64_t* extent = AsConstInt(v->dom->extent);
+    if (extent != nullptr && *extent > 1) analyzer.Bind(v->var, tir::Range::FromMinExtent(v->dom->min, v->dom->extent));
+  }
+  const tir::Var first("part", axis.dtype()), at("at", axis.dtype());
+  analyzer.Bind(at, tir::Range::FromMinExtent(tir::make_zero(axis.dtype()), tir::make_const(axis.dtype(), part)));
+  const PrimExpr begin = first * tir::make_const(axis.dtype(), part);
+  Map<tir::Var, PrimExpr> here, start;
+  here.Set(axis, begin + at);
+  start.Set(axis, begin);
+  return std::all_of(load->indices.begin(), load->indices.end(), [&](const PrimExpr& index) {
+    const PrimExpr step = analyzer.Simplify(tir::Substitute(index, here) - tir::Substitute(index, start));
+    const int64_t* value = AsConstInt(step);
+    return value != nullptr && *value == 0;
+  });
+}
+
+}  // namespace
+
+std::pair<int, int64_t> InnermostAxisInParts(const tir::Block& node, size_t count,
+                                             const std::vector<const tir::BufferLoadNode*>& loads) {
+  for (const int64_t part : {16, 12, 8, 6, 4, 3, 2}) {
+    for (size_t i = count; i-- > 0;) {
+      const int64_t extent = ExtentOf(node, i);
+      if (extent <= 0 || extent % part != 0) continue;
+      const bool same = std::all_of(loads.begin(), loads.end(), [&](const tir::BufferLoadNode* load) {
+        return IsSameWithin(node, load, node->iter_vars[i]->var, part);
+      });
+      if (same) return {static_cast<int>(i), part};
+    }
+  }
+  return {-1, 0};
+}
+
 bool AreOneRow(const tir::Block& node, int first) {
   const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
   const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;

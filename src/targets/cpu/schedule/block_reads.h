@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "treadle/tir/schedule.h"
@@ -23,6 +24,10 @@ int64_t ExtentOf(const tir::Block& node, size_t axis);
 std::optional<int64_t> StrideAlong(const tir::Block& node, const tir::BufferLoadNode* load, const tir::Var& axis);
 /// The innermost of the first `count` axes along which none of the loads moves; -1 where there is none.
 int InnermostAxisOf(const tir::Block& node, size_t count, const std::vector<const tir::BufferLoadNode*>& loads);
+/// The same of an axis along which each `part` neighbours read the same, and that part: outputs of a group of channels.
+/// {-1, 0} where there is none.
+std::pair<int, int64_t> InnermostAxisInParts(const tir::Block& node, size_t count,
+                                             const std::vector<const tir::BufferLoadNode*>& loads);
 /// Whether axes `first` and `first` + 1 can be taken as one: in each load, they are whole neighbouring dimensions.
 bool AreOneRow(const tir::Block& node, int first);
 /// How many of the loops around the block, from the outermost, are around others too: those of the steps of a scan.

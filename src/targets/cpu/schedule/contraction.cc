@@ -4,6 +4,7 @@
 // in registers at once.
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
@@ -73,15 +74,18 @@ std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const sch
   const int64_t blocks = width > 0 && width % roles.lanes == 0 ? width / roles.lanes : 1;
   // Sums of fewer steps cost less than to store them, which is quicker along rows than in tiles.
   const bool is_tile = !shared.empty() && (steps < 0 || steps >= kLeastInTile);
+  int64_t part = 0;
   if (is_tile) roles.rows = InnermostAxisOf(node, spatial - 1, vectors);
+  if (is_tile && roles.rows < 0) std::tie(roles.rows, part) = InnermostAxisInParts(node, spatial - 1, vectors);
   constexpr int kFloatBits = 32;
   if (roles.rows >= 0) {
     // Where products aren't added by one instruction, they need registers.
     constexpr int kProducts = 4;
     schedule::Machine registers = machine;
     if (!node->writes[0]->buffer->dtype.is_float()) registers.vector_registers -= kProducts;
-    roles.tile = ChooseTile(ExtentOf(node, static_cast<size_t>(roles.rows)), int64_t{roles.lanes} * bits / kFloatBits,
-                            blocks, registers);
+    roles.tile = ChooseTile(part > 0 ? part : ExtentOf(node, static_cast<size_t>(roles.rows)),
+                            int64_t{roles.lanes} * bits / kFloatBits, blocks, registers);
+    while (part > 0 && part % roles.tile.width != 0) --roles.tile.width;
   } else if (few_steps) {
     // Elements of each third or further apart are left to LLVM, which loads all and shuffles them.
     if (widest > kWidestInWindow) return std::nullopt;
