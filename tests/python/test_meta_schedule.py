@@ -131,6 +131,20 @@ def test_proposals_are_a_function_of_seed_and_outcomes():
     assert session(1) == session(1) != session(2)
 
 
+def test_databases_are_queried():
+    database, function = ms.database.MemoryDatabase(), te.create_prim_func(product())
+    mod = tvm.IRModule({"main": function})
+    assert not database.has_workload(mod) and database.query_schedule(mod, TARGET) is None
+    assert database.query_ir_module(mod, TARGET) is None and database.get_all_tuning_records() == []
+    database.commit(function, tvm.target.Target(TARGET), None, (2.0, 4.0))
+    assert database.has_workload(mod) and database.query_tuning_record(mod, TARGET)["run_secs"] == [2.0, 4.0]
+    assert database.query(mod, TARGET, kind="record") == database.get_all_tuning_records()[0]
+    assert "vectorized" in str(database.query_ir_module(mod, TARGET)["main"])
+    assert isinstance(database.query(mod, TARGET), tir.Schedule)
+    with pytest.raises(tvm.error.Error, match="schedule, record, ir_module"):
+        database.query(mod, TARGET, kind="trace")
+
+
 def test_torn_lines_of_a_database_are_left_out(tmp_path):
     function = te.create_prim_func(product())
     ms.tune_tir(function, TARGET, tmp_path, 4, runner=Simulated())
@@ -150,6 +164,7 @@ def test_search_tasks_of_what_no_kernel_is_for(monkeypatch, tmp_path):
     auto_scheduler.register_workload("test_meta_schedule.stencil", stencil, override=True)
     monkeypatch.setattr(auto_scheduler.SearchTask, "measure", lambda task, plans, runner: auto_scheduler.records.MeasureResult(
         (1.0 / (1 + len(str(plans))),), 0, 0.0, 0.0))
+    monkeypatch.setattr(auto_scheduler.SearchTask, "ratios", lambda *_: [0.9] * 20)
     log = str(tmp_path / "log.json")
     task = auto_scheduler.SearchTask(func="test_meta_schedule.stencil", args=(), target=TARGET)
     task.tune(auto_scheduler.TuningOptions(num_measure_trials=10, measure_callbacks=[auto_scheduler.RecordToFile(log)]))

@@ -40,7 +40,7 @@ class TaskScheduler:
         self.tasks, self.log = list(tasks), load_log_file
 
     def tune(self, tune_option: Any, search_policy: Any = "default", search_policy_params: Any = None,
-             adapative_training: bool = False, per_task_early_stopping: Any = None) -> Any:
+             adapative_training: bool = False, per_task_early_stopping: Any = None, *, adaptive_training: bool = False) -> Any:
         """Measures `num_measure_trials` candidates, and appends to the file of the RecordToFile among the callbacks."""
         files = [callback.filename for callback in tune_option.measure_callbacks if isinstance(callback, RecordToFile)]
         if len(files) != 1 or (self.log is not None and self.log != files[0]):

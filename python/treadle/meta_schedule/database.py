@@ -9,6 +9,7 @@ from typing import Any
 
 from .._refused import refused
 from ..error import Error
+from ..target import Target
 
 VERSION = 1
 FILE = "database_tuning_record.json"
@@ -55,6 +56,44 @@ class Database:
         refused = [r["decision"] for r in records if r["error"]]
         found = [r for r in records if r["run_secs"] and r["decision"] not in refused]
         return min(found, key=mean_of, default=None)
+
+
+    def get_all_tuning_records(self) -> list[dict[str, Any]]:
+        """The measurements of all functions, the latest last."""
+        return list(self.records)
+
+    def has_workload(self, mod: Any) -> bool:
+        """Whether there is a measurement of a function, for any target."""
+        key = workload_of(_function_of(mod))
+        return any(record["workload"] == key for record in self.records)
+
+    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> dict[str, Any] | None:
+        """The fastest measurement of a function on a target; None without any."""
+        return self.best(_function_of(mod), Target(target))
+
+    def query_schedule(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
+        """The schedule of the fastest measurement; None without any."""
+        from .tir_integration import compile_tir
+
+        return compile_tir(self, mod, target)
+
+    def query_ir_module(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
+        """The module that this schedule gives; None without any."""
+        schedule = self.query_schedule(mod, target)
+        return None if schedule is None else schedule.mod
+
+    def query(self, mod: Any, target: Any, *, workload_name: str = "main", kind: str = "schedule") -> Any:
+        """One of the above: of the kind "schedule", "record" or "ir_module"."""
+        kinds = {"schedule": self.query_schedule, "record": self.query_tuning_record, "ir_module": self.query_ir_module}
+        if kind not in kinds:
+            raise Error(f"meta_schedule.Database.query: kind: expected one of {', '.join(kinds)}, not {kind!r}")
+        return kinds[kind](mod, target)
+
+
+def _function_of(mod):
+    from .tir_integration import function_of
+
+    return function_of(mod)
 
 
 def mean_of(record: dict[str, Any]) -> float:
