@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._ffi import Api
 from ..ir import IntImm, Range
-from ..tir.expr import as_expr
+from ..tir.expr import Var, as_expr
 from .intervals import (IntervalSet, IntSet, conditions_on, deduce_bound, detect_clip_bound, detect_iter_map,
                         estimate_region_lower_bound, interval_of, inverse_affine_iter_map, normalize_iter_map_to_expr,
                         solve_linear_equations, solve_linear_inequalities, subspace_divide)
@@ -16,7 +16,6 @@ from ..ir import PrimExpr
 
 if TYPE_CHECKING:
     from .._typing import Scalar
-    from ..tir import Var
 
 _api = Api("arith")
 _tir = Api("tir")
@@ -81,6 +80,8 @@ class Analyzer:
 
     def bind(self, var: Var, expr: Scalar | Range) -> None:
         """The variable lies in the range, or equals the expression."""
+        if not isinstance(var, Var):
+            raise TypeError(f"Analyzer.bind: expected a variable, not {var!r}")
         if isinstance(expr, Range):
             self._ranges[var] = expr
         else:

@@ -68,6 +68,8 @@ def _dims(shape):
 def reshape(data: ExprLike, newshape: Any, allowzero: bool = False) -> Expr:
     """The same elements in another shape. 0 keeps a dimension, -1 is what is left, -2 keeps all remaining ones, -3 joins
     two, -4 splits one into the two that follow."""
+    if isinstance(newshape, str):
+        raise TypeError(f"reshape: newshape is {newshape!r}; expected a list of integers, or an expression")
     if isinstance(newshape, int):
         newshape = [newshape]
     if isinstance(newshape, (list, tuple)) and any(is_dynamic(dim) for dim in newshape):
