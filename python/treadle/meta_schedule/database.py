@@ -10,6 +10,7 @@ from typing import Any
 from .._refused import refused
 from ..error import Error
 from ..target import Target
+from .scheduled import compile_tir, function_of
 
 VERSION = 1
 FILE = "database_tuning_record.json"
@@ -64,17 +65,15 @@ class Database:
 
     def has_workload(self, mod: Any) -> bool:
         """Whether there is a measurement of a function, for any target."""
-        key = workload_of(_function_of(mod))
+        key = workload_of(function_of(mod))
         return any(record["workload"] == key for record in self.records)
 
     def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> dict[str, Any] | None:
         """The fastest measurement of a function on a target; None without any."""
-        return self.best(_function_of(mod), Target(target))
+        return self.best(function_of(mod), Target(target))
 
     def query_schedule(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
         """The schedule of the fastest measurement; None without any."""
-        from .tir_integration import compile_tir
-
         return compile_tir(self, mod, target)
 
     def query_ir_module(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
@@ -88,12 +87,6 @@ class Database:
         if kind not in kinds:
             raise Error(f"meta_schedule.Database.query: kind: expected one of {', '.join(kinds)}, not {kind!r}")
         return kinds[kind](mod, target)
-
-
-def _function_of(mod):
-    from .tir_integration import function_of
-
-    return function_of(mod)
 
 
 def mean_of(record: dict[str, Any]) -> float:

@@ -5,35 +5,19 @@ import random
 from typing import Any
 
 from ..error import Error
-from ..ir import IRModule
 from ..target import Target
-from ..te.auto_schedule import _api as _te
-from ..tir import Schedule
 from ..tir.checks import ScheduleError
-from ..tir.function import PrimFunc
 from . import space_generator
 from .database import Database, mean_of
 from .runner import LocalRunner
+from .scheduled import compile_tir, function_of, scheduled, usual
 from .sketch import Sketch
+
+__all__ = ["Search", "compile_tir", "tune_tir"]
 
 logger = logging.getLogger("meta_schedule")
 BEST = 8  # those that new candidates differ a little from
 EPSILON = 0.25  # part of a round that is drawn anew
-
-
-def function_of(mod: Any) -> Any:
-    """The one function of a module, or the function itself."""
-    if isinstance(mod, PrimFunc):
-        return mod
-    functions = [f for f in mod.functions.values() if isinstance(f, PrimFunc)] if isinstance(mod, IRModule) else []
-    if len(functions) != 1:
-        raise Error(f"meta_schedule: expected a function or a module with one, not {len(functions) or type(mod).__name__}")
-    return functions[0]
-
-
-def usual(function: Any, target: Any) -> Any:
-    """The schedule that functions without one get."""
-    return _te.AutoSchedule(function, Target(target))
 
 
 class Search:
@@ -110,28 +94,12 @@ def tune_tir(mod: Any, target: Any, work_dir: Any = None, max_trials_global: int
     return database
 
 
-def _scheduled(function, decision):
-    """The schedule of a decision, of whichever space."""
-    if space_generator.is_replayed(decision):
-        return space_generator.replayed(function, decision)
-    return Sketch(function).apply(decision)
-
-
 def _settle(function, target, first, runner, database):
     """Times of different moments aren't compared: the fastest ones against the usual schedule in turns. One that doesn't
     win is an error in the database, so that it is never used."""
     while (best := database.best(function, target)) is not None and best["decision"] is not None:
-        ratios = sorted(runner.ratios(first, _scheduled(function, best["decision"]).func, target))
+        ratios = sorted(runner.ratios(first, scheduled(function, best["decision"]).func, target))
         if ratios and sum(r < 1 for r in ratios) >= 0.75 * len(ratios):
             logger.info("%.3f of the usual schedule's time", ratios[len(ratios) // 2])
             return
         database.commit(function, target, best["decision"], (), "not faster in turns, or another result")
-
-
-def compile_tir(database: Any, mod: Any, target: Any) -> Any:
-    """The schedule of the fastest measurement; None where there is none of this function and target."""
-    function, target = function_of(mod), Target(target)
-    best = database.best(function, target)
-    if best is None:
-        return None
-    return Schedule(usual(function, target)) if best["decision"] is None else _scheduled(function, best["decision"])
