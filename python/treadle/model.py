@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiling, loading and running models."""
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -581,13 +583,16 @@ def _compile_kept(data, threads=0, progress=None, **options):
     """As _compile_serialised, of a model without external data; from the cache where it was compiled for that machine
     and with these options (JSON's types) before."""
     keep = _keep_of(data, options)
-    if kept := get_global_func("driver.ModelCacheFind")(keep):
-        try:
+    kept = get_global_func("driver.ModelCacheFind")(keep)
+    if kept:
+        with contextlib.suppress(Error):  # another process has just removed it, or nothing may be executed there
             return Model(_core.Model.load(kept), threads)
-        except Error:  # another process has just removed it, or nothing may be executed there
-            pass
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = os.path.join(folder, "model.so")
+        if kept:
+            with contextlib.suppress(Error, OSError):
+                shutil.copyfile(kept, path)
+                return Model(_core.Model.load(path), threads)
         _export_serialised(path, threads, data=data, directory="", progress=progress, **options)
         get_global_func("driver.ModelCacheKeep")(keep, path)
         return Model(_core.Model.load(path), threads)  # stays mapped after the file is gone

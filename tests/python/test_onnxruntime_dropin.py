@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import types
 
 import numpy as np
 import onnx
@@ -113,6 +114,25 @@ def test_a_model_compiles_once_for_all_processes(tmp_path, monkeypatch, peer):
     with pytest.raises(TypeError):  # what somebody changed isn't taken
         ort.InferenceSession(text)
     assert not entry.exists()
+
+
+def test_a_cache_from_which_nothing_may_be_executed_serves_copies(tmp_path, monkeypatch, peer):
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    text = affine().SerializeToString()
+    ort.InferenceSession(text)
+    load, loaded = treadle.model._core.Model.load, []
+
+    def refusing(path):
+        loaded.append(path)
+        if path.startswith(str(tmp_path)):
+            raise treadle.ModelFormatError("failed to map segment from shared object")
+        return load(path)
+
+    monkeypatch.setattr(treadle.model, "_export_serialised", None)
+    monkeypatch.setattr(treadle.model, "_core", types.SimpleNamespace(Model=types.SimpleNamespace(load=refusing)))
+    feed = {"x": np.ones((2, 4), np.float32)}
+    np.testing.assert_allclose(ort.InferenceSession(text).run(None, feed)[0], peer.run(None, feed)[0], rtol=1e-5, atol=1e-5)
+    assert len(loaded) == 2
 
 
 def test_models_of_a_quarter_of_the_cache_are_kept(tmp_path, monkeypatch):
