@@ -16,6 +16,7 @@
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/make.h"
 #include "treadle/tir/lists.h"
+#include "treadle/tir/loop_hints.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -169,13 +170,15 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto& plan = *chosen.as<ListedDensePlanNode>();
   const int64_t m = p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m), group = plan.mr * plan.mc_tiles;
   const auto rows = static_cast<double>(plan.mr), entries = static_cast<double>(p.entries);
-  const double tiles = static_cast<double>((m + plan.mr - 1) / plan.mr * (p.n / kListBlock));
+  const int64_t blocks = p.n / kListBlock, groups = (m + group - 1) / group;
+  const int64_t row_tiles = (m + plan.mr - 1) / plan.mr;
+  const auto tiles = static_cast<double>(row_tiles * blocks);
   const double step = std::max(machine.fma_latency_cycles, rows * kEntry * machine.fma_cycles) + kLoop;
   const double tile = entries * step + Fitted().product_tile + Fitted().product_store * rows;
   const double bytes = static_cast<double>(p.n * kWords * kBytes) * entries;
-  const double again = static_cast<double>((m + group - 1) / group - 1) * machine.l2_cycles_per_byte;
+  const double again = static_cast<double>(groups - 1) * machine.l2_cycles_per_byte;
   const double alone = tiles * tile + bytes * (machine.weight_cycles_per_byte + again);
-  const int64_t threads = ModelledThreads(machine), parts = (m + group - 1) / group * (p.n / kListBlock);
+  const int64_t threads = ModelledThreads(machine), parts = groups * blocks;
   return threads == 1 ? alone : alone * (1 + LoadImbalance(parts, 1, 1, 1, threads)) / 2;
 }
 
@@ -203,6 +206,31 @@ void CopyRows(Schedule& sch, const BlockRV& copy, const ListedDenseProblemNode& 
   if (!outer.empty()) FuseParallel(sch, outer, work);
 }
 
+/// Sums of a tile of rows list after list, from registers into memory, where what follows reads them; false, and
+/// nothing done, where it isn't one block.
+bool ComputeLists(Schedule& sch, const BlockRV& product, const LoopRV& tile, const LoopRV& readers, size_t rank) {
+  const std::vector<BlockRV> consumers = sch.GetConsumers(product);
+  if (consumers.size() != 1) return false;
+  const tir::Buffer sums = sch.Get(product)->writes[0]->buffer;
+  const auto& reads = sch.Get(consumers[0])->reads;
+  int operand = -1;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (reads[i]->buffer.same_as(sums)) operand = static_cast<int>(i);
+  }
+  if (operand < 0) return false;
+  const BlockRV copy = sch.CacheRead(consumers[0], operand, "local");
+  sch.ComputeAt(copy, tile);
+  std::vector<LoopRV> axes = LoopsUnder(sch, copy, tile);  // .., m, n
+  std::vector<LoopRV> columns = sch.Split(axes[rank - 1], {kRest, PrimExpr(kListBlock)});
+  if (axes[rank - 2].defined()) sch.Reorder({columns[0], axes[rank - 2], columns[1]});
+  ComputeTile(sch, product, columns[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
+  if (axes[rank - 2].defined()) sch.Unroll(axes[rank - 2]);
+  sch.Vectorize(columns[1]);
+  sch.Annotate(columns[0], tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
+  sch.Annotate(readers, tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
+  return true;
+}
+
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<ListedDenseProblemNode>();
   const auto& plan = *chosen.as<ListedDensePlanNode>();
@@ -211,15 +239,20 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   if (stages.Has("rows")) CopyRows(sch, stages.At("rows"), p);
   std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));  // .., m, n
   const size_t rank = out.size();
-  std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(kListBlock)});
+  // What follows is computed of two lists' columns, which fill vectors of bytes better.
+  const bool one_row = rank == 1 || Extent(sch, out[rank - 2]) == 1;
+  const int64_t lanes = !one_row && p.n % (2 * kListBlock) == 0 ? 2 * kListBlock : kListBlock;
+  std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(lanes)});
   std::vector<LoopRV> outer(out.begin(), out.end() - 1);
-  if (rank == 1 || Extent(sch, out[rank - 2]) == 1) {
+  if (one_row) {
     ComputeTile(sch, product, columns[0], {}, static_cast<int>(rank) - 1);
   } else {
     outer.pop_back();
     std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mc_tiles), PrimExpr(plan.mr)});
     sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1]});
-    ComputeTileOfRows(sch, product, rows[1], rows[2], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
+    if (lanes == kListBlock || !ComputeLists(sch, product, rows[1], rows[2], rank)) {
+      ComputeTileOfRows(sch, product, rows[1], rows[2], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
+    }
     outer.push_back(rows[0]);
   }
   for (const LoopRV& loop : sch.GetLoops(product)) {
