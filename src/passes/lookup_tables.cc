@@ -91,7 +91,10 @@ class Chain {
       return std::vector<Expr>{call->args[0]};
     }
     const Op op = Downcast<Op>(call->op);
-    if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return std::nullopt;
+    const auto pattern = op.GetAttr(kOpPattern, OpPatternKind::kOpaque);
+    if (pattern > OpPatternKind::kBroadcast) return std::nullopt;
+    // expand_dims and broadcast_to change the shape, which a table can't.
+    if (pattern == OpPatternKind::kBroadcast && call->args.size() == 1) return std::nullopt;
     std::vector<Expr> operands;
     std::copy_if(call->args.begin(), call->args.end(), std::back_inserter(operands),
                  [](const Expr& arg) { return !IsNumber(arg); });

@@ -280,3 +280,19 @@ def test_weights_with_a_scale_per_block(kind, axis, zeros, rows, gemm):
     wanted = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
     np.testing.assert_allclose(treadle.compile(model).run(None, {"x": x})[0], wanted, rtol=2e-4,
                                atol=2e-4 * np.abs(wanted).max())
+
+
+def test_a_dimension_within_what_becomes_a_table():
+    values = {"s": (0.05, np.float32), "t": (0.1, np.float32), "z": (128, np.uint8)}
+    nodes = [helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]), helper.make_node("Unsqueeze", ["d", "a"], ["e"]),
+             helper.make_node("Sigmoid", ["e"], ["f"]), helper.make_node("Mul", ["e", "f"], ["g"]), helper.make_node("QuantizeLinear", ["g", "t", "z"], ["y"])]
+    initializers = [numpy_helper.from_array(np.array(value, dtype), name) for name, (value, dtype) in values.items()]
+    initializers.append(numpy_helper.from_array(np.array([1]), "a"))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, ["n"])], [onnx.ValueInfoProto(name="y")], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = np.arange(256, dtype=np.uint8)
+    real = (x[:, None].astype(np.float32) - 128) * np.float32(0.05)
+    wanted = np.clip(np.round(real / (1 + np.exp(-real)) / 0.1) + 128, 0, 255)
+    result = treadle.compile(model, threads=1).run(None, {"x": x})[0]
+    assert result.shape == (256, 1)
+    np.testing.assert_allclose(result.astype(int), wanted, atol=1)
