@@ -12,6 +12,7 @@
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
+#include "treadle/relay/constant_operands.h"
 #include "treadle/relay/rewrite_rules.h"
 #include "treadle/te/stage.h"
 
@@ -141,6 +142,13 @@ Type SelectingConvInfer(const InferContext& context) {
   });
   context.Expect(1, TensorType(PhysicalShape(attrs->ParsedKernelLayout(), sizes.weight, "OIHW"), data->dtype));
   return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NCHW"), sizes.out_dtype);
+}
+
+void CheckSelected(const relay::CallNode* call) {
+  const Array<PrimExpr>& data = ShapeOf(call->args[0]->checked_type_);
+  const Array<PrimExpr> plain = LogicalShape(call->attrs_as<Conv2DAttrs>()->ParsedDataLayout(), data, "NCHW", "data");
+  const int64_t channels = DimValue(plain[1]);
+  relay::CheckConstantOperand(call, 2, "channels", [channels](int64_t) { return channels; });
 }
 
 double SelectingConvMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
@@ -294,7 +302,8 @@ void RegisterConvOps() {
       .SupportLevel(2)
       .Relation(Rule<SelectingConvInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(SelectingConvMacs));
+      .Set(relay::kMacCount, relay::FMacCount(SelectingConvMacs))
+      .Set(relay::kCheckConstants, relay::FCheckConstants(CheckSelected));
 }
 
 }  // namespace treadle::ops

@@ -14,6 +14,7 @@
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/make.h"
+#include "treadle/relay/constant_operands.h"
 
 namespace treadle::relay {
 namespace {
@@ -59,6 +60,8 @@ class IndexChecker : public MixedModeMutator {
   static Expr Check(const CallNode* pre, const Expr& post) {
     const auto* call = static_cast<const CallNode*>(post.get());
     if (OpName(pre) == "adv_index") return CheckFields(pre, call);
+    const auto* op = pre->op.as<OpNode>();
+    if (const FCheckConstants* check = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(kCheckConstants)) (*check)(pre);
     const std::vector<IndexUse> uses = UsesOf(pre);
     if (uses.empty()) return post;
     Array<Expr> args = call->args;

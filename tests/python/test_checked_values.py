@@ -113,3 +113,31 @@ def test_roi_align():
     np.testing.assert_allclose(run(image, box, [1])[0], np.ones((1, 1, 1, 1)))
     with pytest.raises(treadle.Error, match="pick.*batch index 2 is out of range; expected 0 to 1"):
         run(image, box, [2])
+
+
+SELECTING = """
+def @main(%x: Tensor[(1, 1, 4, 4, 8), float32], %w: Tensor[(1, 8, 1, 1, 1, 8), float32], %c: Tensor[(8), int32]) {
+  nn.contrib_conv2d_select_NCHWc(%x, %w, %c, kernel_size=[1, 1], channels=8, data_layout="NCHW8c",
+                                 kernel_layout="OIHW1i8o", out_layout="NCHW8c")
+}"""
+LISTED = """
+def @main(%x: Tensor[(16, 64), uint8], %w: Tensor[(1, 2, 2, 8), int32], %c: Tensor[(1, 3, 2), int32],
+          %b: Tensor[(8), int32]) { qnn.contrib_listed_dense(%x, %w, %c, %b, units=8, complements=False) }"""
+
+
+@pytest.mark.parametrize("text, good, position, wrong, expected", [
+    (SELECTING, [7, 6, 5, 4, 3, 2, 1, 0], 7, 8, "element 7 of 'channels' of nn.contrib_conv2d_select_NCHWc is 8, not from 0 to 7"),
+    (SELECTING, [0] * 8, 1, -1, "element 1 of 'channels' of nn.contrib_conv2d_select_NCHWc is -1, not from 0 to 7"),
+    (LISTED, [[[0, 15], [3, 3], [2, 2]]], 3, 16, "element 3 of 'words' of qnn.contrib_listed_dense is 16, not from 0 to 15"),
+    (LISTED, [[[0, 1], [2, 3], [2, 2]]], 4, 3, "element 4 of 'words' of qnn.contrib_listed_dense is 3, not from 0 to 2")])
+def test_operands_that_say_where_kernels_read(text, good, position, wrong, expected):
+    """Passes make them as constants; others could make kernels read anywhere."""
+    module = relay.fromtext('#[version = "0.0.5"]' + text)
+    good = np.array(good, np.int32)
+    relay.build(module, target="llvm", params={"c": good})
+    bad = good.copy()
+    bad.reshape(-1)[position] = wrong
+    with pytest.raises(treadle.error.ShapeError, match=expected):
+        relay.build(module, target="llvm", params={"c": bad})
+    with pytest.raises(treadle.error.ShapeError, match="has to be a constant"):
+        relay.build(module, target="llvm")

@@ -15,6 +15,7 @@
 #include "targets/cpu/kernels/words.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/make.h"
+#include "treadle/relay/constant_operands.h"
 #include "treadle/tir/lists.h"
 #include "treadle/tir/loop_hints.h"
 
@@ -125,6 +126,17 @@ Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs
   return {Compute(
       type->shape, [&](const Array<PrimExpr>& i) { return sum(i) + correction(i[last]); }, "listed_dense_result",
       tag::kInjective)};
+}
+
+/// Of each block the words of its entries, then how many there are, twice.
+void CheckLists(const relay::CallNode* call) {
+  const auto* attrs = call->attrs_as<ListedDenseAttrs>();
+  const int64_t k = DimValue(ShapeOf(call->args[0]->checked_type_).back()), words = (k + kBytes - 1) / kBytes;
+  const int64_t entries = DimValue(ShapeOf(call->args[1]->checked_type_)[1]), list = (entries + 1) * kWords;
+  relay::CheckConstantOperand(call, 2, "words", [=](int64_t i) {
+    const bool is_length = i % list >= entries * kWords;
+    return is_length ? entries + 1 : attrs->complements ? 2 * words : words;
+  });
 }
 
 double ListedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
@@ -326,6 +338,7 @@ void RegisterListedMatmul() {
       .Relation(Rule<ListedDenseInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(ListedDenseMacs))
+      .Set(relay::kCheckConstants, relay::FCheckConstants(CheckLists))
       .Set(kCompute, FTECompute(ListedDenseCompute));
   RegisterLoops();
   for (const char* op : {"matmul", "dense", "batch_matmul"}) {
