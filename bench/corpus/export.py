@@ -19,9 +19,10 @@ import torch
 
 import architectures
 import further
+import latest
 import uncommon
 
-ENTRIES = {**architectures.ENTRIES, **uncommon.ENTRIES, **further.ENTRIES}
+ENTRIES = {**architectures.ENTRIES, **uncommon.ENTRIES, **further.ENTRIES, **latest.ENTRIES}
 
 
 def _seeded(name):
