@@ -94,6 +94,24 @@ def test_batches(batch=3):
     np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
 
 
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+@pytest.mark.parametrize("m, k", [(32, 128), (16, 64), (20, 70)])
+def test_rows_of_a_batch_of_one(m, k, precision):
+    """Rows that fill tiles are read as they are: the weight, which is words, has as many dimensions as they have."""
+    if precision == "bf16":
+        model, inputs, a, b = product((1, m, k), (k, 40))
+        y = run(model, inputs, WRITTEN_OUT, **{"relay.precision": "bf16"})
+        assert snr(np.maximum(round_bf16(a).astype(np.float64) @ round_bf16(b), 0), y) > 110
+        return
+    rng = np.random.default_rng(m)
+    x, w = rng.integers(0, 256, (1, m, k)).astype(np.uint8), rng.integers(-128, 128, (k, 40)).astype(np.int8)
+    graph = helper.make_graph([helper.make_node("MatMulInteger", ["x", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.INT32, None)], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    np.testing.assert_array_equal(run(model, {"x": x}, WRITTEN_OUT), x.astype(np.int64) @ w.astype(np.int64))
+
+
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("m, k, n", SIZES)
 def test_sums_of_bfloat16(m, k, n, constant):

@@ -125,10 +125,12 @@ class TilePlanNode : public PlanNode {
 
 struct Sizes {
   int64_t rows, panels, words;
+  bool copied;  ///< the left operand is copied into whole tiles of words
   explicit Sizes(const MatmulProblemNode& p)
       : rows(RoundUp(std::max<int64_t>(1, p.m), kTile)),
         panels(RoundUp(std::max<int64_t>(1, p.n), kColumns) / kColumns),
-        words(RoundUp(std::max<int64_t>(1, p.k), kTile * PerWord(p.dtype)) / PerWord(p.dtype)) {}
+        words(RoundUp(std::max<int64_t>(1, p.k), kTile * PerWord(p.dtype)) / PerWord(p.dtype)),
+        copied(rows != p.m || words * PerWord(p.dtype) != p.k) {}
 };
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
@@ -169,11 +171,10 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
       fitted.amx_configure + static_cast<double>(plan.nc / 2) * block(2) + (plan.nc % 2 != 0 ? block(1) : 0);
   const int64_t batch = std::max<int64_t>(1, p.batch), calls = batch * (s.rows / plan.mr) * (s.panels / plan.nc);
   const double words = static_cast<double>(batch * s.rows) * static_cast<double>(s.words);
-  const bool copied = s.rows != p.m || s.words * PerWord(p.dtype) != p.k;
   const double bytes = static_cast<double>(batch * s.panels * kColumns) * static_cast<double>(s.words * kBytesOfWord);
   const double held = static_cast<double>(plan.nc * kColumns * s.words * kBytesOfWord);
   const bool in_l2 = held <= static_cast<double>(machine.l2_bytes) * 3 / 4;
-  double work = static_cast<double>(calls) * call + (copied ? fitted.amx_copy * words : 0);
+  double work = static_cast<double>(calls) * call + (s.copied ? fitted.amx_copy * words : 0);
   if (!in_l2) work += bytes * static_cast<double>(s.rows / plan.mr - 1) * machine.beyond_l2_cycles_per_byte;
   const double memory = bytes * machine.weight_cycles_per_byte;
   const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
@@ -233,13 +234,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.SetScope(block, 0, "local");
   sch.ComputeAt(block, rows[0]);
   const std::vector<LoopRV> axes = LoopsUnder(sch, block, rows[0]);  // .., m, n, k
-  DataType type = p.dtype;
-  for (const tir::BufferRegion& region : sch.Get(block)->reads) {
-    if (region->buffer->shape.size() == rank && !region->buffer.same_as(sch.Get(block)->writes[0]->buffer)) {
-      type = region->buffer->dtype;
-    }
-  }
-  sch.Tensorize(axes[rank - 2], ProductIntrin(p.dtype, type, plan.mr, plan.nc, s.words));
+  sch.Tensorize(axes[rank - 2], ProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words));
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.insert(outer.end(), {columns[0], rows[0]});
