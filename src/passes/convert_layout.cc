@@ -7,6 +7,7 @@
 #include "passes/sink_layouts.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/pool.h"
+#include "treadle/ops/compute.h"
 #include "treadle/relay/rewrite_rules.h"
 
 namespace treadle::relay {
@@ -127,6 +128,7 @@ class OpAlterer : public MixedModeMutator {
 namespace transform {
 
 Pass ConvertLayout(Map<String, Array<String>> desired_layouts) {
+  ops::RegisterAllOps();
   for (const auto& [name, layouts] : desired_layouts) Op::Get(name);  // says which was meant where there is none
   Pass convert = CreateFunctionPass(
       [desired_layouts](const Function& func, const IRModule&, const PassContext&) {

@@ -17,7 +17,6 @@ namespace {
 using runtime::Args;
 using runtime::Module;
 using runtime::PackedFunc;
-using runtime::Registry;
 using runtime::RetValue;
 
 std::vector<std::string> ToStrings(const Array<String>& array) {

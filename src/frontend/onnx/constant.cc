@@ -110,7 +110,8 @@ Expr ImportRange(NodeImport& n) {
   if (step == 0 || std::isnan(step)) n.Invalid("'delta' is 0");
   double count = std::ceil((DoublesOf(limit)[0] - DoublesOf(start)[0]) / step);
   if (!(count > 0)) count = 0;
-  if (count > static_cast<double>(kMaxStoredBytes / 8)) n.Unsupported("a range of so many elements isn't implemented");
+  constexpr int64_t kMostElements = kMaxStoredBytes / 8;
+  if (count > static_cast<double>(kMostElements)) n.Unsupported("a range of so many elements isn't implemented");
   auto size = static_cast<size_t>(count);
   if (dtype.is_integral()) {
     // Exact: doubles would miss a step of numbers beyond 2^53.

@@ -168,15 +168,17 @@ class NodeImport : public ExprBuilder {
   bool WantsOutput(size_t i) const { return i < num_outputs_ && !node_.outputs[i].empty(); }
   /// The size of a dimension that the model declares for an output; -1 where it says none.
   int64_t DeclaredSize(size_t output, size_t axis) const {
-    return WantsOutput(output) ? subgraphs_->DeclaredSize(node_.outputs[output], axis) : -1;
+    return HasDeclarations(output) ? subgraphs_->DeclaredSize(node_.outputs[output], axis) : -1;
   }
   int64_t DeclaredRank(size_t output = 0) const {
-    return WantsOutput(output) ? subgraphs_->DeclaredRank(node_.outputs[output]) : -1;
+    return HasDeclarations(output) ? subgraphs_->DeclaredRank(node_.outputs[output]) : -1;
   }
   /// The same of what a graph of the node declares for a value.
   int64_t SizeOf(const ValueInfo& declared, size_t axis) const { return subgraphs_->SizeOf(declared, axis); }
 
  private:
+  /// Nodes that rules write (contrib.h) have neither.
+  bool HasDeclarations(size_t output) const { return subgraphs_ != nullptr && WantsOutput(output); }
   NodeInput* Read(size_t i);
   const Attribute* Typed(const char* name, Attribute::Type type);
 

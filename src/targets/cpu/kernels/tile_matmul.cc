@@ -162,20 +162,21 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto& plan = *chosen.as<TilePlanNode>();
   const Sizes s(p);
   const double dot = IsHalf(p.dtype) ? machine.pair_tile_cycles : machine.byte_tile_cycles;
+  const int64_t tiles_high = plan.mr / kTile, steps = s.words / kTile, pairs = plan.nc / 2;
   auto block = [&](int64_t width) {
-    const auto height = static_cast<double>(plan.mr / kTile), columns = static_cast<double>(width);
+    const auto height = static_cast<double>(tiles_high), columns = static_cast<double>(width);
     const double step = std::max(height * columns * dot, (height + columns) * machine.tile_load_cycles);
-    return static_cast<double>(s.words / kTile) * step + height * columns * fitted.amx_store;
+    return static_cast<double>(steps) * step + height * columns * fitted.amx_store;
   };
-  const double call =
-      fitted.amx_configure + static_cast<double>(plan.nc / 2) * block(2) + (plan.nc % 2 != 0 ? block(1) : 0);
+  const double call = fitted.amx_configure + static_cast<double>(pairs) * block(2) + (plan.nc % 2 != 0 ? block(1) : 0);
   const int64_t batch = std::max<int64_t>(1, p.batch), calls = batch * (s.rows / plan.mr) * (s.panels / plan.nc);
   const double words = static_cast<double>(batch * s.rows) * static_cast<double>(s.words);
   const double bytes = static_cast<double>(batch * s.panels * kColumns) * static_cast<double>(s.words * kBytesOfWord);
   const double held = static_cast<double>(plan.nc * kColumns * s.words * kBytesOfWord);
   const bool in_l2 = held <= static_cast<double>(machine.l2_bytes) * 3 / 4;
   double work = static_cast<double>(calls) * call + (s.copied ? fitted.amx_copy * words : 0);
-  if (!in_l2) work += bytes * static_cast<double>(s.rows / plan.mr - 1) * machine.beyond_l2_cycles_per_byte;
+  const int64_t again = s.rows / plan.mr - 1;
+  if (!in_l2) work += bytes * static_cast<double>(again) * machine.beyond_l2_cycles_per_byte;
   const double memory = bytes * machine.weight_cycles_per_byte;
   const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
   const int64_t threads = ModelledThreads(machine);
@@ -257,8 +258,8 @@ Type PairPackInfer(const InferContext& context) { return PackWordsInfer(context,
 
 void RegisterOps(const WordOps& ops, const std::string& numbers, TypeRelationFn dense, TypeRelationFn pack) {
   RegisterWordOps(ops, numbers, StrCat("(batch.., m, k) ", numbers),
-                  "(batch.., ceil(units / 16), words of k, 16) words; words a multiple of 16", std::move(dense),
-                  std::move(pack), TileDenseCompute);
+                  "(batch.., ceil(units / 16), words of k, 16) words; words a multiple of 16", dense, pack,
+                  TileDenseCompute);
 }
 
 }  // namespace

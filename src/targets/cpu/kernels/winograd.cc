@@ -121,7 +121,8 @@ double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynami
   const double product = per_channel * static_cast<double>(s.oc_block * (plan.by_oc_block ? tile.blocks : s.oc_blocks));
   double far = 0;
   if (input + product > cache * 0.8) {
-    far = plan.by_oc_block ? input * static_cast<double>(s.oc_blocks / tile.blocks) : 2 * (input + product);
+    const int64_t passes = s.oc_blocks / tile.blocks;
+    far = plan.by_oc_block ? input * static_cast<double>(passes) : 2 * (input + product);
   }
   double weights = s.weight_bytes();
   if (weights > cache / 4) weights *= strips;
