@@ -27,7 +27,7 @@ def usual(function: Any, target: Any) -> Any:
     return _te.AutoSchedule(function, Target(target))
 
 
-def scheduled(function, decision):
+def scheduled(function: Any, decision: Any) -> Any:
     """The schedule of a decision, of whichever space."""
     if space_generator.is_replayed(decision):
         return space_generator.replayed(function, decision)

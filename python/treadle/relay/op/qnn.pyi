@@ -53,6 +53,10 @@ def contrib_depthwise_conv2d_NCHWc(data: ExprLike, weight: ExprLike, pad_value: 
         out_dtype: DTypeLike = 'void') -> Expr:
     """Convolution of each channel of blocked bytes, in int32."""
 
+def contrib_listed_dense(data: ExprLike, weight: ExprLike, words: ExprLike, correction: ExprLike, units: int = 0,
+        complements: bool = False) -> Expr:
+    """Matrix product of bytes with lists of the words of a row that weights meet, in int32."""
+
 def contrib_lookup(data: ExprLike, table: ExprLike) -> Expr:
     """The table's entry for each byte, in the order of their bits."""
 
