@@ -576,6 +576,37 @@ DynamicScales ScalesOf(NodeImport& n, bool old) {
   return result;
 }
 
+/// `y`, of which height and width have their sizes, with those of batch and channels, where they aren't known to stay.
+Expr ResizeOuter(NodeImport& n, Expr y, const DynamicScales& r, const std::string& mode, const std::string& transform,
+                 const std::string& nearest) {
+  const Expr x = n.In(0);
+  const auto elements = n.ShapeElements(r.sizes);
+  auto same = [&](size_t d) {
+    return elements && (*elements)[d].defined() && StructuralEqual((*elements)[d], TypeOf(x)->shape[d]);
+  };
+  const DataType dtype = TypeOf(x)->dtype;
+  if (!(same(0) && same(1)) && mode != "nearest" && dtype != DataType::Float(32) && dtype != DataType::Float(64)) {
+    return ImportResizeByAxis(n);
+  }
+  for (int d = 0; d < 2; ++d) {
+    if (same(static_cast<size_t>(d))) continue;
+    const Term image(n, x), whole = SizeOfSampled(image, d, {n, n.Slice(r.sizes, 0, d, d + 1)});
+    const Term to = whole.Reshape({}), real = to.As(DataType::Float(64));
+    const Term scale = (real / onnx::DimOf(image, d).As(DataType::Float(64))).As(DataType::Float(32));
+    const Term roi(n, n.Const(ArrayOf(std::vector<double>(2, 0.0), {2}, DataType::Float(32))));
+    y = n.Call("dyn.resize_axis", {y, to, scale, roi},
+               {{"axis", int64_t{d}},
+                {"method", mode == "bilinear" ? std::string("linear") : mode},
+                {"transform", transform},
+                {"rounding", nearest},
+                {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
+                {"exclude_outside", n.Flag("exclude_outside", false)},
+                {"antialias", false},
+                {"extrapolation_value", 0.0}});
+  }
+  return y;
+}
+
 }  // namespace
 
 /// Whole factors by repeating where the coordinates allow it; else height and width of a batch of images.
@@ -584,9 +615,16 @@ Expr ImportDynamicResize(NodeImport& n) {
   const std::string mode = n.Str("mode", "nearest");
   const std::string transform = old ? "asymmetric" : n.Str("coordinate_transformation_mode", "half_pixel");
   const std::string nearest = old ? "floor" : n.Str("nearest_mode", "round_prefer_floor");
-  const DynamicScales r = ScalesOf(n, old);
+  DynamicScales r = ScalesOf(n, old);
   Expr x = n.In(0);
   if (r.scales.empty() && !r.sizes.defined()) return ImportResizeByAxis(n);
+  if (r.sizes.defined()) {
+    // What is computed from shapes is left: passes see through it.
+    const auto elements = n.ShapeElements(r.sizes);
+    const bool of_shapes =
+        elements && std::all_of(elements->begin(), elements->end(), [](const PrimExpr& e) { return e.defined(); });
+    if (!of_shapes) r.sizes = AtLeast({n, r.sizes}, 0, "size").expr();
+  }
   const bool floors =
       (transform == "asymmetric" && nearest == "floor") ||
       (transform == "half_pixel" && (nearest == "round_prefer_floor" || nearest == "round_prefer_ceil"));
@@ -643,32 +681,7 @@ Expr ImportDynamicResize(NodeImport& n) {
   Expr y = n.Call("dyn.image.resize2d", {x, size, roi}, attrs);
   if (!r.scales.empty() || (r.axes[0] > 1 && r.axes.back() > 1)) return y;
   if (r.axes != Ints{0, 1, 2, 3}) return ImportResizeByAxis(n);
-  // Batch and channels come last, where they aren't known to keep their sizes.
-  const auto elements = n.ShapeElements(r.sizes);
-  auto same = [&](size_t d) {
-    return elements && (*elements)[d].defined() && StructuralEqual((*elements)[d], TypeOf(x)->shape[d]);
-  };
-  const DataType dtype = TypeOf(x)->dtype;
-  if (!(same(0) && same(1)) && mode != "nearest" && dtype != DataType::Float(32) && dtype != DataType::Float(64)) {
-    return ImportResizeByAxis(n);
-  }
-  for (int d = 0; d < 2; ++d) {
-    if (same(static_cast<size_t>(d))) continue;
-    const Term image(n, x), whole = SizeOfSampled(image, d, {n, n.Slice(r.sizes, 0, d, d + 1)});
-    const Term to = whole.Reshape({}), real = to.As(DataType::Float(64));
-    const Term scale = (real / onnx::DimOf(image, d).As(DataType::Float(64))).As(DataType::Float(32));
-    const Term roi(n, n.Const(ArrayOf(std::vector<double>(2, 0.0), {2}, DataType::Float(32))));
-    y = n.Call("dyn.resize_axis", {y, to, scale, roi},
-               {{"axis", int64_t{d}},
-                {"method", mode == "bilinear" ? std::string("linear") : mode},
-                {"transform", transform},
-                {"rounding", nearest},
-                {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
-                {"exclude_outside", n.Flag("exclude_outside", false)},
-                {"antialias", false},
-                {"extrapolation_value", 0.0}});
-  }
-  return y;
+  return ResizeOuter(n, y, r, mode, transform, nearest);
 }
 
 }  // namespace treadle::onnx
