@@ -4,9 +4,12 @@
 
 namespace treadle::tir::attr {
 
-/// LoopPartition doesn't cut the loop, but gives its body two forms, one of them without conditions.
+/// Conditions that LoopPartition can't cut the loop at: it gives the body two forms, one of them without conditions.
 inline constexpr const char* kPartitionWhole = "partition_whole";
 /// The loop isn't unrolled, neither by UnrollLoop nor by LLVM.
 inline constexpr const char* kNoUnroll = "no_unroll";
+/// The loop is over the entries of a list, stored as if all lists were as long as the longest: it ends, by TrimLists,
+/// where the list does, whose length is what the first int32 that is read of each entry would be in one entry more.
+inline constexpr const char* kListLength = "list_length";
 
 }  // namespace treadle::tir::attr

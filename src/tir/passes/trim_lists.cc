@@ -2,7 +2,7 @@
 // Loops over the entries of lists of different lengths, which are as long as the longest, end where their list does.
 // The length is behind the list: where the buffer that says which elements an entry is of would have one entry more.
 #include "tir/passes/pass_util.h"
-#include "treadle/tir/lists.h"
+#include "treadle/tir/loop_hints.h"
 
 namespace treadle::tir {
 namespace {

@@ -16,7 +16,6 @@
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/constant_operands.h"
-#include "treadle/tir/lists.h"
 #include "treadle/tir/loop_hints.h"
 
 namespace treadle::ops::cpu {
