@@ -70,6 +70,7 @@ struct TileSizes {
   int64_t batch, rows, columns;  ///< of an image
   int64_t points;                ///< of a tile
   int64_t ic, oc_block, oc_blocks;
+  bool dynamic;
 
   TileSizes(const ConvProblemNode& p, int64_t side)
       : batch(std::max<int64_t>(1, p.batch)),
@@ -78,8 +79,9 @@ struct TileSizes {
         points(side * side),
         ic(p.ic),
         oc_block(p.oc_block),
-        oc_blocks(p.oc / p.oc_block) {
-    if (!IsDynamic(p)) return;
+        oc_blocks(p.oc / p.oc_block),
+        dynamic(IsDynamic(p)) {
+    if (!dynamic) return;
     columns *= rows;
     rows = 1;
   }
@@ -90,32 +92,32 @@ struct TileSizes {
 };
 
 /// The register tile of a plan.
-RegisterTile TileOfPlan(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, const Machine& machine) {
-  return dynamic ? ChooseDynamicTile(s.columns, s.oc_block, s.oc_blocks, machine)
-                 : ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine);
+RegisterTile TileOfPlan(const TileSizes& s, const WinogradPlanNode& plan, const Machine& machine) {
+  return s.dynamic ? ChooseDynamicTile(s.columns, s.oc_block, s.oc_blocks, machine)
+                   : ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine);
 }
 
 /// Cycles of a step of the products of all tiles of an image: of whole strips, and of one of the rest.
-double ProductCycles(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, const Machine& machine) {
+double ProductCycles(const TileSizes& s, const WinogradPlanNode& plan, const Machine& machine) {
   const int64_t tiles = plan.rows * plan.columns, strips = s.rows * s.columns / tiles;
   const int64_t rest = s.rows * s.columns % tiles;
-  const RegisterTile tile = TileOfPlan(s, plan, dynamic, machine);
+  const RegisterTile tile = TileOfPlan(s, plan, machine);
   auto cycles = [&](int64_t width) {
     if (width == 0) return 0.0;
-    if (dynamic) return DynamicRowCycles(tile, width, s.oc_block, machine);
+    if (s.dynamic) return DynamicRowCycles(tile, width, s.oc_block, machine);
     return ChooseTile(width, s.oc_block, s.oc_blocks, machine).cycles;
   };
   return static_cast<double>(strips) * cycles(tiles) + cycles(rest);
 }
 
 /// Cycles on one thread: of the products, and of what passes from beyond the L2 cache.
-double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, const Machine& machine) {
+double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, const Machine& machine) {
   const auto cache = static_cast<double>(machine.l2_bytes);
   const int64_t tiles = plan.rows * plan.columns;
   const auto strips = static_cast<double>(CeilDiv(s.rows, plan.rows) * CeilDiv(s.columns, plan.columns));
-  const RegisterTile tile = TileOfPlan(s, plan, dynamic, machine);
+  const RegisterTile tile = TileOfPlan(s, plan, machine);
   const double share = static_cast<double>(s.rows * s.columns) / static_cast<double>(tiles);
-  const double work = ProductCycles(s, plan, dynamic, machine) * static_cast<double>(s.points * s.ic * s.oc_blocks);
+  const double work = ProductCycles(s, plan, machine) * static_cast<double>(s.points * s.ic * s.oc_blocks);
   const auto per_channel = static_cast<double>(4 * s.points * tiles);
   const double input = per_channel * static_cast<double>(s.ic);
   const double product = per_channel * static_cast<double>(s.oc_block * (plan.by_oc_block ? tile.blocks : s.oc_blocks));
@@ -131,7 +133,7 @@ double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynami
 }
 
 /// Cycles until `threads` threads are done, where one takes `alone`.
-double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, double alone, int64_t threads,
+double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double alone, int64_t threads,
                        const Machine& machine) {
   const auto count = static_cast<double>(threads);
   const int64_t groups = CeilDiv(s.rows, plan.rows), columns = CeilDiv(s.columns, plan.columns);
@@ -142,7 +144,7 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, bool dy
     return alone / count * LoadImbalance(groups, last, columns, s.batch, threads) + 2 * first_read;
   }
   const double input = s.bytes(s.ic), product = s.bytes(s.oc_block * s.oc_blocks);
-  const RegisterTile tile = TileOfPlan(s, plan, dynamic, machine);
+  const RegisterTile tile = TileOfPlan(s, plan, machine);
   const int64_t parts = plan.by_oc_block ? s.oc_blocks / tile.blocks : s.points;
   const double crossing = plan.by_oc_block ? input * (count + 1) : 2 * (input + product);
   const double steps = static_cast<double>(s.batch * groups * columns) * (plan.by_oc_block ? 2 : 3);
@@ -167,14 +169,14 @@ double TransformCycles(const TileSizes& s, const Machine& machine) {
   return operations / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles;
 }
 
-double CyclesOf(const TileSizes& s, const WinogradPlanNode& p, bool dynamic, const Machine& machine) {
+double CyclesOf(const TileSizes& s, const WinogradPlanNode& p, const Machine& machine) {
   const int64_t threads = ModelledThreads(machine);
-  const double alone = CyclesAlone(s, p, dynamic, machine), transforms = TransformCycles(s, machine);
+  const double alone = CyclesAlone(s, p, machine), transforms = TransformCycles(s, machine);
   const double one = AtRateOfMemory(s, p, alone + transforms, 1, machine);
   if (threads == 1) return one;
   // The time on one thread and that on all cores count alike.
   const auto count = static_cast<double>(threads);
-  const double all = CyclesOfThreads(s, p, dynamic, alone, threads, machine) + transforms / count;
+  const double all = CyclesOfThreads(s, p, alone, threads, machine) + transforms / count;
   return (one + count * AtRateOfMemory(s, p, all, threads, machine)) / 2;
 }
 
@@ -182,12 +184,12 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) 
   const auto& p = *plan.as<WinogradPlanNode>();
   const auto& conv = *problem.as<ConvProblemNode>();
   TileSizes s(conv, p.side);
-  const double usual = CyclesOf(s, p, IsDynamic(conv), machine);
-  if (!IsDynamic(conv)) return usual;
+  const double usual = CyclesOf(s, p, machine);
+  if (!s.dynamic) return usual;
   // Images of twice the sides count as much as usual ones.
   constexpr int64_t kLarger = 4;
   s.columns *= kLarger;
-  return (usual + CyclesOf(s, p, true, machine) / kLarger) / 2;
+  return (usual + CyclesOf(s, p, machine) / kLarger) / 2;
 }
 
 /// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
@@ -229,7 +231,7 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
 /// them where they are large: those are images of few tiles.
 void AddDynamicStrips(const TileSizes& s, int64_t side, const Machine& machine, std::vector<Plan>* plans) {
   constexpr int64_t kMaxTiles = 256, kMinTiles = 12;
-  const int64_t width = TileOfPlan(s, WinogradPlanNode(), true, machine).width;
+  const int64_t width = TileOfPlan(s, WinogradPlanNode(), machine).width;
   const bool small = s.weight_bytes() <= static_cast<double>(machine.l2_bytes);
   for (int64_t columns = CeilDiv(kMinTiles, width) * width; columns <= kMaxTiles; columns += width) {
     for (const bool by_oc_block : {true, false}) {
@@ -438,7 +440,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
   const TileSizes sizes(p, plan.side);
   const bool dynamic = IsDynamic(p);
-  const RegisterTile size = TileOfPlan(sizes, plan, dynamic, machine);
+  const RegisterTile size = TileOfPlan(sizes, plan, machine);
   const BlockRV store = sch.CacheWrite(product, 0, "local");
   const OutputLoops out = ScheduleOutput(sch, stages, last[0], plan, size.blocks, dynamic);
   const LoopRV product_loop = plan.by_oc_block ? out.oc : out.strip;
