@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of few bits, alone and as quantised models write them."""
+import pathlib
+import platform
+
 import numpy as np
 from onnx import TensorProto, helper
 
 from .rules import rule
+
+#: Without dot products of bytes ONNX Runtime adds pairs of products in 16 bits, which saturate.
+PEER_SATURATES = platform.machine() == "x86_64" and "vnni" not in pathlib.Path("/proc/cpuinfo").read_text()
 
 
 @rule(6, pictures=3)
@@ -30,10 +36,10 @@ def quantised(g):
     return g.add(op, [x, g.constant(g.array([g.pick([1, 4]), x.shape[1], 2, 2], np.uint8))])
 
 
-
-
-# Of weights: the sum of two products with uint8 fits into int16, which ONNX Runtime saturates to on CPUs without VNNI.
-_MOST = 64
+def _weights(g, shape):
+    """int8; where ONNX Runtime saturates sums of two products to int16, clipped to what can't reach that."""
+    values = g.numpy.integers(-100, 101, shape)
+    return g.constant((np.clip(values, -64, 64) if PEER_SATURATES else values).astype(np.int8))
 
 
 def _scale(g, shape=()):
@@ -50,7 +56,7 @@ def _weight(g, shape, axis):
     """A weight of 8 or 4 bits and its float, of one scale or one for each channel."""
     several = g.chance(0.6)
     scale = _scale(g, (shape[axis],) if several else ())
-    values = g.constant(g.numpy.integers(-_MOST, _MOST + 1, shape).astype(np.int8))
+    values = _weights(g, shape)
     zero = g.constant(np.zeros(scale.shape, np.int8))
     return g.add("DequantizeLinear", [values, scale, zero], **({"axis": axis} if several else {}))[0]
 
@@ -85,12 +91,12 @@ def quantised_operator(g):
     result = [g.constant(np.array(g.pick([4.0, 8.0]), np.float32)), g.constant(np.array(g.integer(0, 9), kind))]
     if x.rank == 4 and all(a.shape[1] == x.shape[1] for a in x.arrays):
         out, side = g.pick([1, 4, 8, 17]), g.pick([1, 3])
-        weight = g.constant(g.numpy.integers(-_MOST, _MOST + 1, (out, x.shape[1], side, side)).astype(np.int8))
+        weight = _weights(g, (out, x.shape[1], side, side))
         scale, zeros = _scale(g, (out,)), g.constant(np.zeros(out, np.int8))
         bias = [g.constant(g.numpy.integers(-99, 99, out).astype(np.int32))] if g.chance(0.5) else []
         return g.add("QLinearConv", [x, _scale(g), zero, weight, scale, zeros, *result, *bias], pads=[side // 2] * 4)
     g.need(x.shape[-1] and all(a.shape[-1] == x.shape[-1] for a in x.arrays))
-    weight = g.constant(g.numpy.integers(-_MOST, _MOST + 1, (x.shape[-1], g.pick([1, 3, 8]))).astype(np.int8))
+    weight = _weights(g, (x.shape[-1], g.pick([1, 3, 8])))
     return g.add("QLinearMatMul", [x, _scale(g), zero, weight, _scale(g), g.constant(np.array(0, np.int8)), *result])
 
 
