@@ -128,6 +128,10 @@ struct CompilerApi {
   /// The text of a file without what builds don't take.
   std::string (*prune_records)(const std::string& text);
   void (*write_page)(const PageRequest& request);
+  /// Seconds that each call takes at least on this machine, which is measured; 0 where that isn't known, as for other
+  /// targets.
+  std::vector<double> (*least_seconds)(const std::vector<runtime::OpTiming>& timings, const std::string& target,
+                                       int threads);
 };
 
 /// Loads the compiler; a RuntimeError that says what is missing when it isn't installed.

@@ -19,6 +19,7 @@ struct ProfileRow {
   size_t calls = 0;      ///< of one run
   double seconds = 0;    ///< of one run
   double macs = 0;       ///< multiply-adds as defined
+  double bound = 0;      ///< seconds that its calls take at least; 0: not known
 };
 
 /// What rows stand for.
@@ -28,10 +29,12 @@ enum class ProfileBy { kCall, kKernel, kCompiler };
 /// that differ the last one counts.
 std::vector<runtime::OpTiming> MedianOfRuns(const std::vector<std::vector<runtime::OpTiming>>& runs);
 
-std::vector<ProfileRow> MakeProfile(const std::vector<runtime::OpTiming>& timings, ProfileBy by);
-/// The first `top` rows (0: all), for a terminal; the last line is the sum.
+/// `bounds`: seconds that each call takes at least, or nothing.
+std::vector<ProfileRow> MakeProfile(const std::vector<runtime::OpTiming>& timings, ProfileBy by,
+                                    const std::vector<double>& bounds = {});
+/// The first `top` rows (0: all), for a terminal; the last line is the sum. Bounds are a column where one is known.
 std::string ToText(const std::vector<ProfileRow>& rows, size_t top);
-/// A header and all rows: name,function,nodes,calls,ms,percent,gflops,shapes (RFC 4180).
+/// A header and all rows: name,function,nodes,calls,ms,percent,gflops,shapes,bound_ms (RFC 4180).
 std::string ToCsv(const std::vector<ProfileRow>& rows);
 Json ToJson(const std::vector<ProfileRow>& rows);
 

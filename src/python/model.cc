@@ -94,7 +94,7 @@ nb::list Profile(ModelContext& context) {
   for (const auto& timing : timings) {
     list.append(nb::make_tuple(timing.name, timing.func_name, timing.start, timing.seconds, timing.shapes, timing.macs,
                                timing.origin, timing.compiler, timing.macs_known, timing.site, timing.sources,
-                               timing.outputs));
+                               timing.outputs, timing.mac_share));
   }
   return list;
 }
@@ -113,7 +113,7 @@ void WritePage(const Model& model, const std::string& path, const std::string& t
                            nb::cast<double>(item[3]), nb::cast<std::string>(item[4]), nb::cast<std::string>(item[7]),
                            nb::cast<double>(item[5]), nb::cast<std::string>(item[6]), nb::cast<bool>(item[8]),
                            nb::cast<int>(item[9]), nb::cast<std::vector<int>>(item[10]),
-                           nb::cast<std::vector<int>>(item[11])});
+                           nb::cast<std::vector<int>>(item[11]), nb::cast<double>(item[12])});
   }
   report::WritePage(path, report::ModelPage(run, report::MeasurePeaks(model.manifest().target, threads)));
 }

@@ -158,7 +158,8 @@ Json RooflineSection(const std::vector<Operation>& operations, const Peaks& peak
           {"note",
            fmt::format("Convolutions and matrix products. The lines: {:.0f} GFLOP/s of float32; {}, measured here. "
                        "The data of a call is assumed to be in the smallest of these levels that can hold it. Fewer "
-                       "multiplications (Winograd) or narrower numbers can lie above the lines.",
+                       "multiplications (Winograd) or narrower numbers can lie above the lines; the percentage of "
+                       "the roofline takes both into account.",
                        peaks.flops / 1e9, speeds)},
           {"spec", {{"data", Values(points)}, {"height", 420}, {"layer", {line, dots, labels}}}}};
 }

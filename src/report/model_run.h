@@ -41,10 +41,15 @@ struct MemoryLevel {
 /// What the machine can do, measured (peaks.h).
 struct Peaks {
   double flops = 0;                 ///< float32, per second, of all threads in use; 0: not known
+  double byte_rate = 1;             ///< multiply-adds of bytes for each of float32
+  double pair_rate = 1;             ///< the same of 16-bit numbers
   std::vector<MemoryLevel> levels;  ///< smallest first, memory last; empty: not known
   bool known() const { return flops > 0 && !levels.empty(); }
   /// Bytes per second of a call that touches so many: of the smallest level that holds them.
   double SpeedFor(double bytes) const;
+  /// Seconds that a call takes at least: its kernel's multiply-adds, with numbers as narrow as its operands, and its
+  /// operands and results; 0: not known.
+  double LeastSeconds(const runtime::OpTiming& call) const;
 };
 
 /// One call of a kernel.

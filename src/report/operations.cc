@@ -71,6 +71,19 @@ double Peaks::SpeedFor(double bytes) const {
   return levels.back().speed;
 }
 
+double Peaks::LeastSeconds(const runtime::OpTiming& call) const {
+  if (!known() || !call.macs_known) return 0;
+  const std::string operands = call.shapes.substr(0, call.shapes.find("->"));
+  double rate = 1;
+  if (operands.find("int8 ") != std::string::npos) {
+    rate = byte_rate;
+  } else if (operands.find("float16 ") != std::string::npos || operands.find("int16 ") != std::string::npos) {
+    rate = pair_rate;
+  }
+  const double bytes = BytesOf(call.shapes);
+  return std::max(2 * call.macs * call.mac_share / (rate * flops), bytes / SpeedFor(bytes));
+}
+
 std::string Operation::label() const {
   if (origin.empty()) return name;
   const auto others = std::count(origin.begin(), origin.end(), ',');
@@ -87,8 +100,7 @@ std::vector<Operation> Operations(const ModelRun& run, const Peaks& peaks) {
     op.macs = timing.macs;
     op.bytes = BytesOf(timing.shapes);
     op.counted = timing.macs_known;
-    if (peaks.known() && op.counted)
-      op.attainable = std::max(2 * op.macs / peaks.flops, op.bytes / peaks.SpeedFor(op.bytes));
+    op.attainable = peaks.LeastSeconds(timing);
     std::istringstream names(timing.origin);
     for (std::string name; std::getline(names, name, ',');) {
       const auto it = choices.find(name.substr(std::min(name.find_first_not_of(' '), name.size())));

@@ -51,10 +51,17 @@ std::vector<MemoryLevel> MeasureLevels(const TargetFeatures& machine, size_t thr
   const auto l2 = static_cast<double>(machine.l2_bytes), l3 = static_cast<double>(machine.l3_bytes);
   constexpr double kRead = 16 << 20, kLargest = 256 << 20;
   std::vector<MemoryLevel> levels{{"L2 cache", l2 * n, MeasureSpeed(threads, l2 / 2, kRead)}};
-  if (l3 > l2 * n) levels.push_back({"L3 cache", l3, MeasureSpeed(threads, l3 / 2 / n, kRead)});
+  // A little more than the L2 cache holds: other programs, and on virtual machines other guests, use the L3 cache, too.
+  if (l3 > l2 * n) levels.push_back({"L3 cache", l3, MeasureSpeed(threads, std::min(l3 / 2 / n, 3 * l2), kRead)});
   levels.push_back({"memory", std::numeric_limits<double>::infinity(),
                     MeasureSpeed(threads, std::min(kLargest, 4 * std::max(l3, l2)) / n, 0)});
   return levels;
+}
+
+/// Multiply-adds of narrow numbers for each of float32: of products of 16 x 16 tiles over `k` in `tile_cycles` (0: the
+/// machine has none), else of `dots` in each lane of a vector.
+double RateOf(double tile_cycles, double k, double per_cycle, double dots) {
+  return tile_cycles > 0 ? std::max(dots, 16 * 16 * k / tile_cycles / per_cycle) : dots;
 }
 
 }  // namespace
@@ -66,8 +73,13 @@ Peaks MeasurePeaks(const std::string& target_text, int threads) {
     const schedule::Machine machine = ops::cpu::MachineOf(target);
     if (machine.arch != own.arch) return {};
     const auto count = static_cast<size_t>(threads > 0 ? threads : std::max(1, own.num_cores));
-    const double per_cycle = 2 * machine.vector_lanes(32) / machine.fma_cycles;
-    return {static_cast<double>(count) * per_cycle * targets::MeasureClock(), MeasureLevels(own, count)};
+    const double per_cycle = machine.vector_lanes(32) / machine.fma_cycles;
+    Peaks peaks;
+    peaks.flops = static_cast<double>(count) * 2 * per_cycle * targets::MeasureClock();
+    peaks.byte_rate = RateOf(machine.byte_tile_cycles, 64, per_cycle, machine.vnni ? 4 : 2);
+    peaks.pair_rate = RateOf(machine.pair_tile_cycles, 32, per_cycle, 2);
+    peaks.levels = MeasureLevels(own, count);
+    return peaks;
   } catch (const Error&) {
     return {};  // a target of another kind
   }

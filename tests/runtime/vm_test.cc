@@ -92,12 +92,13 @@ TEST(VmProgram, RoundTrips) {
 
 TEST(VmProgram, MultiplyAddsOfKernelsRoundTrip) {
   Program program = CountingProgram();
-  program.kernels.push_back({"dense", 3, 1, 0, {{64, {{0, 0}, {2, 1}}}, {2.5, {}}}, true});
+  program.kernels.push_back({"dense", 3, 1, 0, {{64, {{0, 0}, {2, 1}}}, {2.5, {}}}, true, 0.25});
   program.kernels.push_back({"other", 1, 1, 0, {}, false});
   const Program loaded = Program::Load(program.Save(), 0);
   ASSERT_EQ(loaded.kernels.size(), 2u);
   EXPECT_TRUE(loaded.kernels[0].macs_known);
   ASSERT_EQ(loaded.kernels[0].macs.size(), 2u);
+  EXPECT_EQ(loaded.kernels[0].mac_share, 0.25);
   EXPECT_EQ(loaded.kernels[0].macs[0].factor, 64);
   EXPECT_EQ(loaded.kernels[0].macs[0].dims, program.kernels[0].macs[0].dims);
   EXPECT_FALSE(loaded.kernels[1].macs_known);
@@ -105,11 +106,13 @@ TEST(VmProgram, MultiplyAddsOfKernelsRoundTrip) {
   EXPECT_THROW(Program::Load(program.Save(), 0), ModelFormatError);
 }
 
-TEST(VmProgram, ReadsTheVersionBefore) {
+TEST(VmProgram, ReadsTheVersionsBefore) {
   std::string bytes = CountingProgram().Save();  // without kernels, whose form alone has changed
-  bytes[4] = 1;
-  EXPECT_EQ(Program::Load(bytes, 0).functions.size(), 1u);
-  bytes[4] = 3;
+  for (const char version : {1, 2}) {
+    bytes[4] = version;
+    EXPECT_EQ(Program::Load(bytes, 0).functions.size(), 1u);
+  }
+  bytes[4] = 4;
   EXPECT_THROW(Program::Load(bytes, 0), ModelFormatError);
 }
 

@@ -12,8 +12,16 @@ namespace treadle::relay {
 using FMacCount = double (*)(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
 inline constexpr OpAttrKey<FMacCount> kMacCount{"FMacCount"};
 
+/// Multiplications that the method of the operator executes for each that kMacCount counts; 1 where it isn't
+/// registered.
+using FMacShare = double (*)(const Array<Type>& arguments);
+inline constexpr OpAttrKey<FMacShare> kMacShare{"FMacShare"};
+
 /// The sum over all calls in the typed `expr`, those in functions included once each. Calls of operators without
 /// kMacCount and calls with a symbolic shape count nothing.
 double TotalMacCount(const Expr& expr);
+
+/// The least kMacShare of the calls in the typed `expr`: a kernel has one product.
+double MacShare(const Expr& expr);
 
 }  // namespace treadle::relay

@@ -128,6 +128,7 @@ struct OpTiming {
   /// writes.
   int site = -1;
   std::vector<int> sources{}, outputs{};
+  double mac_share = 1;  ///< of `macs`, what the kernel's method executes: Winograd's fewer
 };
 
 class GraphContext {

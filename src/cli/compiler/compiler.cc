@@ -291,12 +291,22 @@ void WriteModelPage(const PageRequest& request) {
   report::WritePage(request.output, report::ModelPage(run, peaks));
 }
 
+std::vector<double> LeastSeconds(const std::vector<runtime::OpTiming>& timings, const std::string& target,
+                                 int threads) {
+  driver::RegisterAll();
+  const report::Peaks peaks = report::MeasurePeaks(target, threads);
+  std::vector<double> seconds;
+  seconds.reserve(timings.size());
+  for (const runtime::OpTiming& timing : timings) seconds.push_back(peaks.LeastSeconds(timing));
+  return seconds;
+}
+
 void CheckRange(const std::string& dimension, const std::string& range) { driver::DimRange::Parse(dimension, range); }
 
-constexpr CompilerApi kApi{&Compile,       &DeclaredInputs,  &CheckRange,       &ListOps,
-                           &ListTargets,   &DescribeMachine, &CalibrateMachine, &ForgetMachine,
-                           &GetCacheStats, &ClearCache,      &SetCacheLimit,    &CheckModel,
-                           &RunTune,       &CheckRecords,    &PruneRecords,     &WriteModelPage};
+constexpr CompilerApi kApi{&Compile,         &DeclaredInputs,   &CheckRange,    &ListOps,       &ListTargets,
+                           &DescribeMachine, &CalibrateMachine, &ForgetMachine, &GetCacheStats, &ClearCache,
+                           &SetCacheLimit,   &CheckModel,       &RunTune,       &CheckRecords,  &PruneRecords,
+                           &WriteModelPage,  &LeastSeconds};
 
 }  // namespace
 }  // namespace treadle::cli

@@ -172,6 +172,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
       result_.has_branches = true;
     }
     if (double macs = TotalMacCount(function); macs > 0) attrs["macs"] = fmt::format("{:f}", macs);
+    if (double share = MacShare(function); share < 1) attrs["mac_share"] = fmt::format("{:f}", share);
     if (std::string origin = OriginOf(function); !origin.empty()) attrs["origin"] = origin;
     Json node;
     node["op"] = "tvm_op";

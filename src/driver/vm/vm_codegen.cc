@@ -5,6 +5,7 @@
 #include "driver/vm/function_compiler.h"
 #include "driver/vm/mac_terms.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/relay/mac_count.h"
 
 namespace treadle::driver {
 
@@ -77,6 +78,7 @@ VmProgramBuilder::KernelRef VmProgramBuilder::Kernel(const Function& func, uint3
       if (auto macs = MacTermsOf(func)) {
         decl.macs = *std::move(macs);
         decl.macs_known = true;
+        decl.mac_share = relay::MacShare(func);
       }
     }
     result_.program.kernels.push_back(std::move(decl));

@@ -35,4 +35,18 @@ double TotalMacCount(const Expr& expr) {
   return total;
 }
 
+double MacShare(const Expr& expr) {
+  double share = 1;
+  PostOrderVisit(expr, [&share](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+    const FMacShare* of_call = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(kMacShare);
+    if (of_call == nullptr) return;
+    Array<Type> arguments;
+    for (const Expr& arg : call->args) arguments.push_back(arg->checked_type());
+    share = std::min(share, (*of_call)(arguments));
+  });
+  return share;
+}
+
 }  // namespace treadle::relay

@@ -450,6 +450,7 @@ std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
     timings.push_back({node.name, node.func_name, seconds(times[i].start - begin),
                        seconds(times[i].end - times[i].start), ShapesOf(op), attr("Compiler"),
                        ParseDouble(attr("macs")).value_or(0), attr("origin")});
+    timings.back().mac_share = ParseDouble(attr("mac_share")).value_or(1);
   }
   return timings;
 }

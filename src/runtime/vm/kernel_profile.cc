@@ -156,6 +156,7 @@ std::vector<OpTiming> KernelProfile::Timings(const Program& program, const std::
       if (event.origin >= 0) timing.origin = program.strings[static_cast<size_t>(event.origin)];
       timing.macs = Macs(decl, event);
       timing.macs_known = decl.macs_known;
+      timing.mac_share = decl.mac_share;
       timing.site = sites.emplace(event.site, static_cast<int>(sites.size())).first->second;
       timing.sources = writers_of(0, decl.tensors - decl.outputs, event.first_tensor);
       timings.push_back(std::move(timing));

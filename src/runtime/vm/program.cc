@@ -13,7 +13,7 @@ namespace treadle::runtime::vm {
 namespace {
 
 constexpr char kMagic[4] = {'T', 'V', 'M', 'X'};
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint32_t kMacsUnknown = ~uint32_t{0};
 constexpr uint32_t kMaxRegisters = 1u << 24;
 
@@ -202,6 +202,7 @@ namespace {
 void WriteMacs(const KernelDecl& kernel, ByteWriter* out) {
   out->Write(kernel.macs_known ? static_cast<uint32_t>(kernel.macs.size()) : kMacsUnknown);
   if (!kernel.macs_known) return;
+  out->Write(kernel.mac_share);
   for (const MacTerm& term : kernel.macs) {
     out->Write(term.factor);
     out->Write(static_cast<uint32_t>(term.dims.size()));
@@ -212,9 +213,10 @@ void WriteMacs(const KernelDecl& kernel, ByteWriter* out) {
   }
 }
 
-void ReadMacs(ByteReader* in, KernelDecl* kernel) {
+void ReadMacs(ByteReader* in, uint32_t version, KernelDecl* kernel) {
   const auto terms = in->Read<uint32_t>();
   kernel->macs_known = terms != kMacsUnknown;
+  if (kernel->macs_known && version > 2) kernel->mac_share = in->Read<double>();
   for (uint32_t k = 0; kernel->macs_known && k < terms; ++k) {
     MacTerm term;
     term.factor = in->Read<double>();
@@ -264,7 +266,7 @@ Program Program::Load(std::string_view bytes, uint32_t num_constants, const std:
     kernel.tensors = in.Read<uint32_t>();
     kernel.outputs = in.Read<uint32_t>();
     kernel.scalars = in.Read<uint32_t>();
-    if (version > 1) ReadMacs(&in, &kernel);
+    if (version > 1) ReadMacs(&in, version, &kernel);
     program.kernels.push_back(std::move(kernel));
   }
   for (uint64_t n = in.ReadCount(16); n > 0; --n) program.functions.push_back(ReadFunction(&in));

@@ -118,6 +118,7 @@ struct KernelDecl {
   uint32_t scalars = 0;
   std::vector<MacTerm> macs;  ///< the sum of them: multiply-adds of its convolutions and matrix products as defined
   bool macs_known = false;
+  double mac_share = 1;  ///< of them, what its method executes: Winograd's fewer
 };
 
 struct Program {
