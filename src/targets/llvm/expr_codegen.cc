@@ -399,9 +399,19 @@ Value* FunctionCodegen::MinMax(const PrimExpr& ea, const PrimExpr& eb, bool is_m
   }
   // max(a, b) as one instruction gives b when either is NaN. With a constant as a, that is all.
   if (llvm::isa<llvm::Constant>(b)) std::swap(a, b);
-  auto predicate = is_max ? llvm::CmpInst::FCMP_OGT : llvm::CmpInst::FCMP_OLT;
-  Value* result = b_.CreateSelect(b_.CreateFCmp(predicate, a, b), a, b);
-  if (!llvm::isa<llvm::Constant>(a)) result = b_.CreateSelect(b_.CreateFCmpUNO(a, a), a, result);
+  Value* result = nullptr;
+  if (llvm::isa<llvm::Constant>(a)) {
+    auto predicate = is_max ? llvm::CmpInst::FCMP_OGT : llvm::CmpInst::FCMP_OLT;
+    result = b_.CreateSelect(b_.CreateFCmp(predicate, a, b), a, b);
+  } else {
+    // Of two selects LLVM would make one with both comparisons, which takes four instructions instead of three, and
+    // scalar ones would branch.
+    llvm::FastMathFlags zeros_equal;
+    zeros_equal.setNoSignedZeros();
+    auto* both = b_.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b);
+    llvm::cast<llvm::Instruction>(both)->setFastMathFlags(zeros_equal);
+    result = both;
+  }
   return small ? Convert(result, f32, dtype) : result;
 }
 Value* FunctionCodegen::VisitExpr_(const tir::MinNode* op) { return MinMax(op->a, op->b, false); }
