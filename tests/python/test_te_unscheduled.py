@@ -176,6 +176,122 @@ def test_softmax_and_scan():
     check([x, te.scan(first, update, state, inputs=[x])], lambda v: v.cumsum(axis=0))
 
 
+def rows_of(kind, n, m):
+    """Chains of computations of rows, and what they are in NumPy."""
+    x, g = te.placeholder((n, m), name="x"), te.placeholder((m,), name="g")
+    r, s = te.reduce_axis((0, m), "r"), te.reduce_axis((0, m), "s")
+    if kind == "softmax":
+        most = te.compute((n,), lambda i: te.max(x[i, r], axis=r), "most")
+        e = te.compute((n, m), lambda i, j: te.exp(x[i, j] - most[i]), "e")
+        total = te.compute((n,), lambda i: te.sum(e[i, s], axis=s), "total")
+        return [x, te.compute((n, m), lambda i, j: e[i, j] / total[i], "y")], lambda v: (
+            np.exp(v - v.max(1, keepdims=True)) / np.exp(v - v.max(1, keepdims=True)).sum(1, keepdims=True))
+    if kind == "log of sum":  # one result of each row
+        most = te.compute((n,), lambda i: te.max(x[i, r], axis=r), "most")
+        total = te.compute((n,), lambda i: te.sum(te.exp(x[i, s] - most[i]), axis=s), "total")
+        return [x, te.compute((n,), lambda i: te.log(total[i]) + most[i], "y")], lambda v: np.log(np.exp(v).sum(1))
+    if kind == "variance":  # ends in a reduction
+        total = te.compute((n,), lambda i: te.sum(x[i, r], axis=r), "total")
+        return [x, te.compute((n,), lambda i: te.sum((x[i, s] - total[i] / m) * (x[i, s] - total[i] / m), axis=s), "y")], (
+            lambda v: v.var(1) * m)
+    # With dimensions that are kept.
+    square = te.compute((n, 1), lambda i, _: te.sum(x[i, r] * x[i, r], axis=r), "square")
+    return [x, g, te.compute((n, m), lambda i, j: x[i, j] * te.rsqrt(square[i, 0] / m + 1e-6) * g[j], "y")], (
+        lambda v, w: v / np.sqrt((v * v).mean(1, keepdims=True) + 1e-6) * w)
+
+
+@pytest.mark.parametrize("n,m", [(70, 1024), (96, 771), (64, 1000)])
+@pytest.mark.parametrize("kind", ["softmax", "log of sum", "variance", "norm"])
+def test_what_is_computed_of_a_row_is_computed_at_once(kind, n, m):
+    text = check(*rows_of(kind, n, m), ["vectorized"])
+    assert text.count(" parallel {") == 1
+
+
+@pytest.mark.parametrize("kind", ["softmax", "log of sum", "variance", "norm"])
+@pytest.mark.parametrize("n,m", [(1, 4096), (3, 5), (600, 1), (2, 70000)])
+def test_rows_of_all_sizes(kind, n, m):
+    """Of few, short or long rows, too; threads share parts of two rows of 70000."""
+    check(*rows_of(kind, n, m))
+
+
+def test_groups_of_channels_are_rows():
+    n, groups, channels, size = 2, 8, 4, 15
+    x, w = te.placeholder((n, groups, channels, size, size), name="x"), te.placeholder((groups, channels), name="w")
+    count = channels * size * size
+
+    def axes():
+        return [te.reduce_axis((0, e)) for e in (channels, size, size)]
+    a, b = axes(), axes()
+    total = te.compute((n, groups), lambda i, g: te.sum(x[i, g, a[0], a[1], a[2]], axis=a), "total")
+    square = te.compute((n, groups), lambda i, g: te.sum(x[i, g, b[0], b[1], b[2]] * x[i, g, b[0], b[1], b[2]], axis=b), "square")
+    y = te.compute(x.shape, lambda i, g, c, p, q: (x[i, g, c, p, q] - total[i, g] / count) * te.rsqrt(
+        square[i, g] / count - total[i, g] * total[i, g] / (count * count) + 1e-5) * w[g, c], "y")
+
+    def reference(v, u):
+        return (v - v.mean((2, 3, 4), keepdims=True)) / np.sqrt(v.var((2, 3, 4), keepdims=True) + 1e-5) * u[None, :, :, None, None]
+    assert check([x, w, y], reference).count(" parallel {") == 1
+
+
+def test_products_are_not_computed_row_by_row():
+    """Softmax of the results of a product: the product stays one."""
+    n, m, k = 64, 256, 32
+    a, b = te.placeholder((n, k), name="a"), te.placeholder((k, m), name="b")
+    t, r, s = te.reduce_axis((0, k)), te.reduce_axis((0, m)), te.reduce_axis((0, m))
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, t] * b[t, j], axis=t), "c")
+    most = te.compute((n,), lambda i: te.max(c[i, r], axis=r), "most")
+    e = te.compute((n, m), lambda i, j: te.exp(c[i, j] - most[i]), "e")
+    total = te.compute((n,), lambda i: te.sum(e[i, s], axis=s), "total")
+
+    def reference(x, y):
+        v = x @ y
+        v = np.exp(v - v.max(1, keepdims=True))
+        return v / v.sum(1, keepdims=True)
+    check([a, b, te.compute((n, m), lambda i, j: e[i, j] / total[i], "y")], reference, ["packed_columns"])
+
+
+def test_rows_that_others_read_too_stay():
+    """The mean is a result of its own, and what reads another row's isn't a part of the row."""
+    n, m = 64, 1024
+    x = te.placeholder((n, m), name="x")
+    r = te.reduce_axis((0, m), "r")
+    total = te.compute((n,), lambda i: te.sum(x[i, r], axis=r), "total")
+    y = te.compute((n, m), lambda i, j: x[i, j] - total[n - 1 - i], "y")
+    check([x, y], lambda v: v - v.sum(1)[::-1, None])
+    z = te.compute((n, m), lambda i, j: x[i, j] - total[i], "z")
+    values = np.random.default_rng(5).standard_normal((n, m)).astype(np.float32)
+    out = [treadle.nd.array(np.zeros(n, np.float32)), treadle.nd.array(np.zeros((n, m), np.float32))]
+    treadle.build([x, total, z], target=V3)(treadle.nd.array(values), *out)
+    np.testing.assert_allclose(out[0].numpy(), values.sum(1), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(out[1].numpy(), values - values.sum(1, keepdims=True), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("most", [True, False])
+@pytest.mark.parametrize("m", [1, 3, 40, 77, 1024])
+def test_extremes_of_rows_with_nan_are_nan(m, most):
+    n = 8
+    x = te.placeholder((n, m), name="x")
+    r = te.reduce_axis((0, m), "r")
+    tensors = [x, te.compute((n,), lambda i: (te.max if most else te.min)(x[i, r], axis=r), "s")]
+    values = np.random.default_rng(6).standard_normal((n, m)).astype(np.float32)
+    for row, place in ((1, 0), (2, m // 2), (5, m - 1)):
+        values[row, place] = np.nan
+    out = treadle.nd.array(np.zeros(n, np.float32))
+    treadle.build(tensors, target=V3)(treadle.nd.array(values), out)
+    np.testing.assert_array_equal(out.numpy(), values.max(1) if most else values.min(1))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_larger_of_two_is_nan_where_one_is(dtype):
+    a, b = te.placeholder((4, 4), dtype, name="a"), te.placeholder((4, 4), dtype, name="b")
+    some = np.array([np.nan, -np.inf, 0, 1.5], dtype)
+    left, right = np.repeat(some, 4).reshape(4, 4), np.tile(some, 4).reshape(4, 4)
+    for make, numpy in ((te.max, np.maximum), (te.min, np.minimum)):
+        out = treadle.nd.array(np.zeros((4, 4), dtype))
+        function = treadle.build([a, b, te.compute((4, 4), lambda i, j: make(a[i, j], b[i, j]))], target=V3)
+        function(treadle.nd.array(left), treadle.nd.array(right), out)
+        np.testing.assert_array_equal(out.numpy(), numpy(left, right))
+
+
 def test_several_results_and_symbolic_sizes():
     n = te.var("n")
     x = te.placeholder((n,), name="x")

@@ -3,6 +3,7 @@
 
 #include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "targets/cpu/schedule/rows.h"
 #include "tir/schedule/reducer_match.h"
 #include "treadle/ir/prim_ops.h"
 
@@ -29,27 +30,6 @@ int64_t RowsAtOnce(Schedule& sch, const BlockRV& block, size_t rows, int64_t ext
   return neighbours > kRows && neighbours % kRows == 0 ? kRows : 1;
 }
 
-/// Whether the reduction can be one of partial results.
-bool IsAnyOrder(const tir::Block& node) {
-  try {
-    return tir::MatchReducer(node.get(), "rfactor").any_order;
-  } catch (const tir::ScheduleError&) {
-    return false;  // a combiner of the user's own
-  }
-}
-
-/// The loop of a reduced axis, as one with those of the axes before it where they are one run of memory.
-LoopRV JoinedReduction(Schedule& sch, const BlockRV& block, size_t axis) {
-  const tir::Block node = sch.Get(block);
-  std::vector<LoopRV> axes = AxisLoops(sch, block);
-  std::vector<LoopRV> run{axes[axis]};
-  for (size_t i = axis; i-- > 0 && node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce;) {
-    if (ExtentOf(node, i) < 0 || !axes[i].defined() || !AreOneRow(node, static_cast<int>(i))) break;
-    run.insert(run.begin(), axes[i]);
-  }
-  return run.size() == 1 || !run.back().defined() ? axes[axis] : sch.Fuse(run);
-}
-
 /// Lanes of partial results: of long rows what is left of the vectors is a masked one.
 int LanesAlong(const tir::Block& node, int64_t extent) {
   constexpr int64_t kLeastMasked = 32, kFewest = 4;
@@ -66,59 +46,33 @@ int LanesAlong(const tir::Block& node, int64_t extent) {
 bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   const LoopRV k = JoinedReduction(sch, block, static_cast<size_t>(axis));
   if (!k.defined()) return false;
-  int64_t extent = Extent(sch, k);
-  const int lanes = LanesAlong(sch.Get(block), extent);
-  if (lanes == 0) return false;
-  // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
-  int unroll = 1;
-  while (unroll < 4 && extent % (lanes * unroll * 2) == 0 && extent >= lanes * unroll * 8) unroll *= 2;
-  size_t spatial = 0;
+  const int64_t extent = Extent(sch, k);
+  PartialVectors vectors = ChoosePartialVectors(sch.Get(block), extent);
+  if (vectors.lanes == 0) return false;
   tir::Block node = sch.Get(block);
-  for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  const size_t spatial = SpatialAxesOf(node);
   size_t row = spatial;  // axes up to the last one that isn't just one element
   while (row > 0 && tir::is_const_int(node->iter_vars[row - 1]->dom->extent, 1)) --row;
   const int64_t rows = RowsAtOnce(sch, block, row, extent);
-  if (rows > 1) unroll = std::min(unroll, 2);
-  std::vector<LoopRV> parts = sch.Split(k, {kRest, PrimExpr(int64_t{unroll} * lanes)});
-  BlockRV partial = sch.RFactor(parts[1], static_cast<int>(spatial));
+  if (rows > 1) vectors.count = std::min(vectors.count, 2);
+  const Partials partials = FactorReduction(sch, block, k, vectors);
+  const BlockRV& partial = partials.lanes;
   std::vector<LoopRV> final_loops = sch.GetLoops(block);
   LoopRV row_loop;
   if (spatial > 0) {
-    LoopRV at = final_loops[rows > 1 ? row - 1 : spatial - 1];
-    if (rows > 1) at = sch.Split(at, {kRest, PrimExpr(rows)})[0];
+    LoopRV at = final_loops[rows > 1 ? row - 1 : spatial - 1], inner = final_loops[spatial - 1];
+    if (rows > 1) {
+      const std::vector<LoopRV> split = sch.Split(at, {kRest, PrimExpr(rows)});
+      if (row == spatial) inner = split[1];
+      at = split[0];
+    }
+    std::set<std::string> made;
+    ComputeFewerAt(sch, partials, inner, &made);
     sch.ComputeAt(partial, at);
     if (rows > 1) row_loop = LoopsUnder(sch, partial, at)[row - 1];
   }
   for (size_t i = 0; i < node->writes.size(); ++i) sch.SetScope(partial, static_cast<int>(i), "local");
-  // Within: other reduction loops, then the lanes.
-  std::vector<LoopRV> inner = AxisLoops(sch, partial);
-  tir::Block partial_node = sch.Get(partial);
-  LoopRV lane_loop;
-  std::vector<LoopRV> reduce_loops;
-  for (size_t i = 0; i < inner.size(); ++i) {
-    if (!inner[i].defined() || (row_loop.defined() && inner[i]->var.same_as(row_loop->var))) continue;
-    if (partial_node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce) {
-      reduce_loops.push_back(inner[i]);
-    } else if (Extent(sch, inner[i]) == int64_t{unroll} * lanes) {
-      lane_loop = inner[i];
-    }
-  }
-  if (!lane_loop.defined() || reduce_loops.empty()) return true;
-  std::vector<LoopRV> order = reduce_loops;
-  if (row_loop.defined()) order.push_back(row_loop);
-  order.push_back(lane_loop);
-  sch.Reorder(order);
-  BlockRV init = sch.DecomposeReduction(partial, reduce_loops[0]);
-  if (row_loop.defined()) sch.Unroll(row_loop);
-  auto vectorize = [&](const LoopRV& loop) {
-    if (unroll == 1) return sch.Vectorize(loop);
-    std::vector<LoopRV> split = sch.Split(loop, {PrimExpr(int64_t{unroll}), PrimExpr(int64_t{lanes})});
-    sch.Unroll(split[0]);
-    sch.Vectorize(split[1]);
-  };
-  vectorize(lane_loop);
-  std::vector<LoopRV> init_loops = sch.GetLoops(init);
-  if (!init_loops.empty() && Extent(sch, init_loops.back()) == int64_t{unroll} * lanes) vectorize(init_loops.back());
+  VectorizePartial(sch, partial, AxisLoops(sch, partial), row_loop, vectors);
   return true;
 }
 
@@ -202,6 +156,108 @@ bool SumInParts(Schedule& sch, const BlockRV& block, size_t spatial, int lanes) 
 }
 
 }  // namespace
+
+/// Whether the reduction can be one of partial results.
+bool IsAnyOrder(const tir::Block& node) {
+  try {
+    return tir::MatchReducer(node.get(), "rfactor").any_order;
+  } catch (const tir::ScheduleError&) {
+    return false;  // a combiner of the user's own
+  }
+}
+
+/// The loop of a reduced axis, as one with those of the axes before it where they are one run of memory.
+LoopRV JoinedReduction(Schedule& sch, const BlockRV& block, size_t axis) {
+  const tir::Block node = sch.Get(block);
+  std::vector<LoopRV> axes = AxisLoops(sch, block);
+  std::vector<LoopRV> run{axes[axis]};
+  for (size_t after = axis; after > 0; --after) {
+    const size_t i = after - 1;
+    const bool reduced = node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce;
+    if (!reduced || ExtentOf(node, i) < 0 || !axes[i].defined() || !AreOneRow(node, static_cast<int>(i))) break;
+    run.insert(run.begin(), axes[i]);
+  }
+  return run.size() == 1 || !run.back().defined() ? axes[axis] : sch.Fuse(run);
+}
+
+PartialVectors ChoosePartialVectors(const tir::Block& node, int64_t extent) {
+  PartialVectors vectors;
+  vectors.lanes = LanesAlong(node, extent);
+  if (vectors.lanes == 0) return vectors;
+  // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
+  int& count = vectors.count;
+  while (count < 4 && extent % (vectors.lanes * count * 2) == 0 && extent >= vectors.lanes * count * 8) count *= 2;
+  return vectors;
+}
+
+Partials FactorReduction(Schedule& sch, const BlockRV& block, const LoopRV& k, const PartialVectors& vectors) {
+  constexpr int64_t kAtOnce = 4;
+  Partials partials;
+  partials.vectors = vectors;
+  const tir::Block node = sch.Get(block);
+  const auto spatial = static_cast<int>(SpatialAxesOf(node));
+  int64_t left = int64_t{vectors.lanes} * vectors.count;
+  partials.lanes = sch.RFactor(sch.Split(k, {kRest, PrimExpr(left)})[1], spatial);
+  if (spatial == 0 || node->writes.size() != 1) return partials;
+  while (left % kAtOnce == 0 && left / kAtOnce > 1) {
+    left /= kAtOnce;
+    const LoopRV lane = sch.Split(AxisLoops(sch, block).back(), {PrimExpr(kAtOnce), PrimExpr(left)})[1];
+    partials.fewer.push_back(sch.RFactor(lane, spatial));
+  }
+  return partials;
+}
+
+void ComputeFewerAt(Schedule& sch, const Partials& partials, const LoopRV& at, std::set<std::string>* done) {
+  for (size_t i = partials.fewer.size(); i-- > 0;) {
+    const BlockRV& fewer = partials.fewer[i];
+    sch.ComputeAt(fewer, at);
+    sch.SetScope(fewer, 0, "local");
+    done->insert(fewer->name);
+    const LoopRV lane = LoopsUnder(sch, fewer, at)[SpatialAxesOf(sch.Get(fewer)) - 1];
+    const LoopRV step = LoopsUnder(sch, fewer, at).back();
+    if (!lane.defined() || !step.defined()) continue;
+    sch.Reorder({step, lane});
+    const BlockRV init = sch.DecomposeReduction(fewer, step);
+    done->insert(init->name);
+    sch.Unroll(step);
+    sch.Vectorize(lane);
+    sch.Vectorize(sch.GetLoops(init).back());
+  }
+}
+
+BlockRV VectorizePartial(Schedule& sch, const BlockRV& partial, const std::vector<LoopRV>& axes, const LoopRV& rows,
+                         const PartialVectors& vectors) {
+  const int64_t together = int64_t{vectors.count} * vectors.lanes;
+  // Within: other reduction loops, then the lanes.
+  tir::Block node = sch.Get(partial);
+  LoopRV lane_loop;
+  std::vector<LoopRV> reduce_loops;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!axes[i].defined() || (rows.defined() && axes[i]->var.same_as(rows->var))) continue;
+    if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce) {
+      reduce_loops.push_back(axes[i]);
+    } else if (Extent(sch, axes[i]) == together) {
+      lane_loop = axes[i];
+    }
+  }
+  if (!lane_loop.defined() || reduce_loops.empty()) return BlockRV();
+  std::vector<LoopRV> order = reduce_loops;
+  if (rows.defined()) order.push_back(rows);
+  order.push_back(lane_loop);
+  sch.Reorder(order);
+  BlockRV init = sch.DecomposeReduction(partial, reduce_loops[0]);
+  if (rows.defined()) sch.Unroll(rows);
+  auto vectorize = [&](const LoopRV& loop) {
+    if (vectors.count == 1) return sch.Vectorize(loop);
+    std::vector<LoopRV> split = sch.Split(loop, {PrimExpr(int64_t{vectors.count}), PrimExpr(int64_t{vectors.lanes})});
+    sch.Unroll(split[0]);
+    sch.Vectorize(split[1]);
+  };
+  vectorize(lane_loop);
+  std::vector<LoopRV> init_loops = sch.GetLoops(init);
+  if (!init_loops.empty() && Extent(sch, init_loops.back()) == together) vectorize(init_loops.back());
+  return init;
+}
 
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue) {
   double work = Work(sch, block);
