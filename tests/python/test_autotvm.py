@@ -197,3 +197,83 @@ def test_confirmed_plans_of_networks_have_a_time(monkeypatch):
         autotvm.callback.progress_bar(2), monitor, lambda tuner, inputs, results: costs.extend(r.costs[0] for r in results)])
     assert len(costs) == 3 and costs[-1] == pytest.approx(6e-6)
     assert all(score > 0 for score in monitor.trial_scores())
+
+
+def test_measurements_go_to_a_database(simulated):
+    task, db = autotvm.task.create("test/knobs", args=(8,), target=TARGET), autotvm.database.DummyDatabase()
+    kept = []
+    tuner = autotvm.tuner.GridSearchTuner(task)
+    tuner.tune(n_trial=20, measure_option=option(), callbacks=[autotvm.callback.log_to_database(db),
+                                                               lambda _tuner, inputs, results: kept.extend(zip(inputs, results))])
+    first, result = kept[0]
+    assert db.load(first).costs == result.costs and len(db.filter(lambda _input, results: results[0].error_no == 0)) == 20
+    db.save(first, result._replace(costs=(0.5,)), extend=True)
+    assert [each.costs for each in db.load(first, get_all=True)] == [result.costs, (0.5,)]
+    db.flush()
+    assert db.load(first) is None
+    with pytest.raises(tvm.Error, match="log_to_database: expected a database"):
+        autotvm.callback.log_to_database("x.log")
+
+
+def test_tuners_of_ones_own_walk_through_a_space():
+    space = autotvm.task.create("test/knobs", args=(8,), target=TARGET).config_space
+    assert space.range_length == 216 and space.is_index_valid(215) and not space.is_index_valid(216)
+    assert all(space.knob2point(space.point2knob(i)) == i for i in range(216))
+    neighbour = space.random_walk(7)
+    assert sum(a != b for a, b in zip(space.point2knob(7), space.point2knob(neighbour))) == 1
+    assert len(set(space.sample_ints(50))) == 50 and len(space.sample_ints(1000)) == 216
+    assert space.get_rand_index(3, 6, to_exclude=[3, 5]) == 4 and space.subrange_length(200, 300) == 16
+    assert [space.get_next_index(i, 5, 8) for i in (0, 5, 7)] == [5, 6, None]
+    with pytest.raises(IndexError):
+        space.get_rand_index(3, 4, to_exclude=[3])
+
+
+def test_splits_of_templates_without_records():
+    cfg = autotvm.FallbackConfigEntity()
+    cfg.define_split("tile", 48, num_outputs=4)
+    cfg.define_knob("unroll", [0, 1])
+    cfg.fallback_split("tile", [-1, 2, 9, 4])
+    assert cfg["tile"].size == [1, 2, 6, 4]
+    for name, constraints, message in (("unroll", [-1, 2], "no split 'unroll'"), ("tile", [-1, 2], "has 4 parts"),
+                                       ("tile", [4, 2, 2, 3], "expected one -1")):
+        with pytest.raises(tvm.Error, match=message):
+            cfg.fallback_split(name, constraints)
+    with pytest.raises(tvm.Error, match="ApplyHistoryBest"):
+        cfg.fallback_with_reference_log("x")
+
+
+def test_several_logs_and_configurations_that_are_set(simulated, tmp_path):
+    for size in (8, 16):
+        task = autotvm.task.create("test/knobs", args=(size,), target=TARGET)
+        autotvm.tuner.XGBTuner(task).tune(n_trial=60, measure_option=option(),
+                                          callbacks=[autotvm.callback.log_to_file(str(tmp_path / f"{size}.log"))])
+    best = autotvm.ApplyHistoryBest([str(tmp_path / "8.log"), tmp_path / "16.log"])
+    assert len(best.best) == 2
+    one = autotvm.tophub.context(TARGET, [str(tmp_path / "8.log")])
+    assert len(one.best) == 1
+    one.load(str(tmp_path / "16.log"))
+    assert str(one.best) == str(best.best)
+    config = task.config_space.get(5)
+    one.update(task.target, task.workload, config)
+    assert one.query(task.target, task.workload) is config
+    with autotvm.tophub.context(TARGET):  # nothing to download
+        pass
+    with open(tmp_path / "all.log", "w") as both:
+        both.write((tmp_path / "8.log").read_text() + (tmp_path / "16.log").read_text())
+    with open(tmp_path / "all.log") as file:
+        assert str(autotvm.ApplyHistoryBest(file).best) == str(best.best)
+    parts = autotvm.record.split_workload(str(tmp_path / "all.log"))
+    assert [autotvm.ApplyHistoryBest(part).best.keys() <= best.best.keys() for part in parts] == [True, True]
+
+
+def test_tuners_begin_again_and_warn_of_errors(simulated, caplog):
+    task = autotvm.task.create("test/knobs", args=(8,), target=TARGET)
+    tuner = autotvm.tuner.GridSearchTuner(task)
+    tuner.set_error_threshold(3)
+    crash = [[i % 6, i // 6 % 6, i // 36] for i in range(216)]
+    tuner.tune(n_trial=8, measure_option=option(crash))
+    assert "3 configurations one after another had errors" in caplog.text
+    tuner.reset()
+    assert tuner.has_next() and not tuner.seen and tuner.best_config is None
+    with pytest.raises(tvm.Error, match="set_error_threshold: threshold"):
+        tuner.set_error_threshold(0)

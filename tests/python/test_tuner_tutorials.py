@@ -129,6 +129,53 @@ def test_parameters_of_an_evolutionary_search_are_refused():
         auto_scheduler.PreloadMeasuredStates("missing.json")
 
 
+def test_the_part_of_a_round_that_is_drawn_anew():
+    task = auto_scheduler.SearchTask(func="test_tuner_tutorials.stencil", args=(64,), target=TARGET)
+    policy = auto_scheduler.SketchPolicy(task, params={"eps_greedy": 0.5})
+    assert policy.params == {"eps_greedy": 0.5} and auto_scheduler.SketchPolicy.DEFAULT_PARAMS.keys() == {"eps_greedy"}
+    for wrong in (2, "much", True):
+        with pytest.raises(tvm.Error, match="eps_greedy is .*; expected a number from 0 to 1"):
+            auto_scheduler.SketchPolicy(task, params={"eps_greedy": wrong})
+    changed = []
+
+    class Sketch:
+        def sample(self, random):
+            return random.random()
+
+        def mutate(self, decision, random):
+            changed.append(decision)
+            return random.random()
+
+    for epsilon, count in ((1.0, 0), (0.0, 20)):
+        search = ms.tir_integration.Search(Sketch(), 0, epsilon)
+        search.tell(0.5, 1.0)
+        search.propose(20)
+        assert len(changed) == count
+
+
+def test_the_best_of_a_log(tmp_path):
+    log, short = str(tmp_path / "all.json"), str(tmp_path / "best.json")
+    inputs = [auto_scheduler.MeasureInput(f'["w", {i // 3}]', TARGET, (str(i),)) for i in range(6)]
+    results = [auto_scheduler.MeasureResult((float(10 - i),), auto_scheduler.MeasureErrorNo.NO_ERROR, 0.0, 0.0) for i in range(6)]
+    auto_scheduler.save_records(log, inputs, results)
+    auto_scheduler.measure_record.distill_record_file(log, short)
+    assert [i.plans for i, _ in auto_scheduler.load_records(short)] == [("2",), ("5",)]
+    task = auto_scheduler.SearchTask(func="test_tuner_tutorials.product", args=(8, 8, 8), target=TARGET)
+    other = auto_scheduler.SearchTask(func="test_tuner_tutorials.product", args=(8, 8, 9), target=TARGET)
+    assert task.compute_dag.hash_key() == task.compute_dag.hash_key() != other.compute_dag.hash_key()
+    assert len(auto_scheduler.workload_registry.workload_key_to_tensors(task.workload_key)) == len(task.tensors)
+
+
+def test_databases_keep_the_best(tmp_path):
+    function = sums()
+    all_of_it = ms.Database.create("memory")
+    for seconds in (3.0, 1.0, 2.0):
+        all_of_it.commit(function, TARGET, {"number": seconds}, [seconds])
+    best = ms.Database.create("json", work_dir=tmp_path)
+    all_of_it.dump_pruned(best)
+    assert [r["run_secs"] for r in ms.database.JSONDatabase(work_dir=tmp_path).records] == [[1.0]]
+
+
 def tiled(sch):
     """A space of one's own."""
     block = sch.get_block("c")
@@ -209,6 +256,10 @@ def test_cold_runs_take_inputs_from_memory():
     ("auto_scheduler.measure_record", "load_records RecordToFile"), ("auto_scheduler.search_task", "SearchTask TuningOptions"),
     ("auto_scheduler.workload_registry", "register_workload"), ("auto_scheduler.search_policy", "SketchPolicy"),
     ("auto_scheduler.task_scheduler", "TaskScheduler PrintTableInfo"), ("meta_schedule.utils", "derived_object"),
+    ("autotvm.database", "DummyDatabase RedisDatabase"), ("autotvm.tophub", "context check_backend"),
+    ("autotvm.utils", "get_rank format_si_prefix"), ("autotvm.measure.measure_methods", "LocalRunner request_remote"),
+    ("autotvm.tuner.sa_model_optimizer", "SimulatedAnnealingOptimizer"), ("meta_schedule.arg_info", "TensorInfo"),
+    ("meta_schedule.profiler", "Profiler"), ("meta_schedule.extracted_task", "ExtractedTask"),
     ("meta_schedule.tune", "tune_tasks"), ("meta_schedule.search_strategy", "EvolutionarySearch")])
 def test_names_under_the_paths_that_scripts_import(module, names):
     found = importlib.import_module(f"treadle.{module}")
@@ -218,6 +269,11 @@ def test_names_under_the_paths_that_scripts_import(module, names):
 @pytest.mark.parametrize("make", [
     lambda: ms.TuneConfig(max_trials_global=4), lambda: ms.search_strategy.EvolutionarySearch(), lambda: ms.cost_model.XGBModel(),
     lambda: ms.measure_callback.AddToDatabase(), lambda: ms.Profiler(), lambda: ms.database.TuningRecord(),
+    lambda: autotvm.tophub.check_backend(None, "llvm"), lambda: autotvm.database.RedisDatabase(),
+    lambda: autotvm.measure.request_remote("key"), lambda: autotvm.task.args_to_workload([]),
+    lambda: autotvm.task.space.ConfigSpace().multi_filter(None), lambda: auto_scheduler.measure.ProgramMeasurer(),
+    lambda: auto_scheduler.PythonBasedMeasureCallback(), lambda: ms.tune_te(), lambda: ms.SpaceGenerator(), lambda: ms.Postproc(),
+    lambda: ms.arg_info.TensorInfo("float32", (1,)),
     lambda: auto_scheduler.task_scheduler.LogEstimatedLatency("x"), lambda: auto_scheduler.auto_schedule(None),
     lambda: auto_scheduler.SearchTask(func="test_tuner_tutorials.stencil", args=(8,), task_inputs={"x": None})])
 def test_what_has_no_counterpart_says_what_has(make):

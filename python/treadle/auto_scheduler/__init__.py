@@ -9,18 +9,18 @@ from .compute_dag import ComputeDAG
 from .custom_sketch import PreloadCustomSketchRule
 from .network import ApplyHistoryBest, TaskScheduler, extract_tasks, is_auto_scheduler_enabled
 from .policy import PreloadMeasuredStates, RandomModel, SketchPolicy, XGBModel
-from .records import (MeasureInput, MeasureResult, RecordReader, RecordToFile, load_best_record, load_records,
-                      save_records)
+from .records import (MeasureErrorNo, MeasureInput, MeasureResult, RecordReader, RecordToFile, distill_record_file,
+                      load_best_record, load_records, save_records)
 from .refused import (NAMES as _NAMES, ApplyHistoryBestOrSample, CostModel, EmptyPolicy, HardwareParams, LayoutRewriteOption,
                       LogEstimatedLatency, PrintTableInfo, PythonBasedModel, RPCRunner,
                       TaskSchedulerCallback, auto_schedule)
 from .task import (LocalBuilder, LocalRPCMeasureContext, LocalRunner, SearchTask, TuningOptions, create_task,
                    register_task_input_check_func)
-from .workloads import make_workload_key, register_workload
+from .workloads import make_workload_key, register_workload, workload_key_to_tensors
 from .. import _other_paths
 from .._refused import refuse_names as _refuse_names
 
 _other_paths.add({f"auto_scheduler.{path}": (__name__, "") for path in (
-    "cost_model", "dispatcher", "measure", "measure_record", "relay_integration",
+    "cost_model", "dispatcher", "feature", "measure", "measure_record", "relay_integration",
     "search_policy", "search_task", "task_scheduler", "workload_registry")})
 _refuse_names(_sys.modules[__name__], "auto_scheduler", _NAMES)

@@ -2,6 +2,7 @@
 """The computation of a task: its tensors, as sketch rules and states take it."""
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,6 +47,10 @@ class ComputeDAG:
     def infer_bound_from_state(self, state: Any) -> State:
         """The state with its bounds, which stages always have here."""
         return State(state.state_object if isinstance(state, State) else state, self)
+
+    def hash_key(self) -> str:
+        """What tells computations apart: a hash of their loops."""
+        return hashlib.md5(str(self).encode(), usedforsecurity=False).hexdigest()
 
     def __str__(self) -> str:
         """The computation as a function of loops."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..error import Error
+from ..meta_schedule.tir_integration import EPSILON
 from .custom_sketch import PreloadCustomSketchRule
 from .records import RecordReader
 
@@ -57,18 +58,24 @@ class PreloadMeasuredStates:
 
 
 class SketchPolicy:
-    """How `SearchTask.tune` searches: from what logs have, by a seed."""
+    """How `SearchTask.tune` searches: from what logs have, by a seed. params: {"eps_greedy": the part of the schedules of a
+    round that is drawn anew, where others change one of the best}, for computations that no kernel is for."""
 
-    DEFAULT_PARAMS: dict = {}
+    DEFAULT_PARAMS: dict = {"eps_greedy": EPSILON}
 
     def __init__(self, task: Any, program_cost_model: Any = None, params: Mapping[str, Any] | None = None,
                  seed: int | None = None, verbose: int = 1, init_search_callbacks: Any = None) -> None:
-        if params:
-            raise Error(f"SketchPolicy: {', '.join(sorted(params))} are parameters of an evolutionary search; plans are ranked by "
-                        "the cost model and walked along")
+        unknown = sorted(set(params or {}) - set(self.DEFAULT_PARAMS))
+        if unknown:
+            raise Error(f"SketchPolicy: {', '.join(unknown)} are parameters of an evolutionary search; plans are ranked by "
+                        f"the cost model and walked along. Its parameters are: {', '.join(self.DEFAULT_PARAMS)}")
         if not hasattr(task, "compute_dag"):
             raise Error(f"SketchPolicy: expected a SearchTask, not {task!r}")
         self.task = self.search_task = task
+        self.params = {**self.DEFAULT_PARAMS, **(params or {})}
+        eps = self.params["eps_greedy"]
+        if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps <= 1:
+            raise Error(f"SketchPolicy: eps_greedy is {eps!r}; expected a number from 0 to 1")
         self.seed, self.verbose = int(seed or 0), verbose
         given = list(init_search_callbacks or [])
         self.callbacks = [callback for callback in given if isinstance(callback, PreloadMeasuredStates)]

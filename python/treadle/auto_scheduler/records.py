@@ -8,6 +8,13 @@ from typing import Any, NamedTuple
 VERSION = "treadle-1"
 
 
+class MeasureErrorNo:
+    """What MeasureResult.error_no says."""
+
+    NO_ERROR, INSTANTIATION_ERROR, COMPILE_HOST, COMPILE_DEVICE, RUNTIME_DEVICE = 0, 1, 2, 3, 4
+    WRONG_ANSWER, BUILD_TIMEOUT, RUN_TIMEOUT, UNKNOWN_ERROR = 5, 6, 7, 8
+
+
 class MeasureInput(NamedTuple):
     workload_key: str
     target: str
@@ -42,9 +49,8 @@ def _load(line):
         return None
 
 
-# Errors of a choice that was the fastest by itself, but not beside the default.
-NOT_FASTER = "not faster than the default in turns"
-NOT_EQUAL = "fails beside the default, or gives another result"
+# The error of a choice that was the fastest, but not beside the default.
+NOT_FASTER = "not faster than the default in turns, or another result"
 
 
 class RecordReader:
@@ -85,6 +91,14 @@ def save_records(filename: Any, inputs: Sequence[Any], results: Sequence[Any]) -
         file.write("".join(dump(i, r) + "\n" for i, r in zip(inputs, results)))
 
 
+def distill_record_file(in_file: Any, out_file: Any) -> None:
+    """Writes the fastest measurement of each workload and target."""
+    keys = dict.fromkeys((measure_input.workload_key, measure_input.target) for measure_input, _ in RecordReader(in_file))
+    best = [load_best_record(in_file, *key) for key in keys]
+    with open(out_file, "w", encoding="utf-8") as file:
+        file.writelines(dump(*pair) + "\n" for pair in best if pair[0] is not None)
+
+
 def load_best_record(filename: Any, workload_key: str | None = None, target: Any = None) -> Any:
     """The fastest (input, result) of a workload and target; (None, None) where there is none. What turned out not to be
     faster than the default is left out."""
@@ -93,7 +107,7 @@ def load_best_record(filename: Any, workload_key: str | None = None, target: Any
         if workload_key not in (None, measure_input.workload_key) or str(target or measure_input.target) != measure_input.target:
             continue
         key = (measure_input.workload_key, measure_input.target, measure_input.plans)
-        if result.error_msg in (NOT_FASTER, NOT_EQUAL):
+        if result.error_msg == NOT_FASTER:
             found.pop(key, None)
         elif result.error_no == 0 and (key not in found or min(result.costs) < min(found[key][1].costs)):
             found[key] = (measure_input, result)

@@ -32,4 +32,20 @@ NAMES = {
     "RandomModel.predict XGBModel.predict XGBModel.predict_stages": "plans are ranked by the kernels' own cost models",
     "SketchPolicy.generate_sketches SketchPolicy.sample_initial_population SketchPolicy.evolutionary_search":
         "a policy searches plans of kernels; SearchTask.tune runs the whole search",
+    "ProgramBuilder ProgramMeasurer ProgramRunner local_builder_build local_run prepare_input_map recover_measure_input":
+        "SearchTask.tune builds and measures; SearchTask.measure(plans, LocalRunner()) does it for plans of a log",
+    "MeasureCallback PythonBasedMeasureCallback":
+        "measure_callbacks are functions that get the inputs and the results of a round",
+    "SearchCallback SearchPolicy": "SketchPolicy is the policy that there is; PreloadMeasuredStates and "
+                                   "PreloadCustomSketchRule are its callbacks",
+    "TracingEnvironment TracingMode auto_schedule_topi":
+        "extract_tasks gives the tasks of a network",
+    "serialize_workload_registry_entry deserialize_workload_registry_entry workload_func_name register_workload_tensors":
+        "workloads are functions of sizes that every program registers (register_workload)",
+    "make_search_policies derive_similarity_tag": "TaskScheduler(tasks, weights).tune(options) searches by itself",
+    "get_task_input_buffer register_task_input_buffer":
+        "SearchTask(task_inputs={name: values}, task_inputs_save_to_file=True) gives and keeps them",
+    "get_per_store_features_from_file get_per_store_features_from_measure_pairs get_per_store_features_from_states":
+        "plans are ranked by the kernels' own cost models, no features are computed",
+    "ComputeDAG.@workload_key": "make_workload_key(function, arguments)",
     "RecordReader.check_workload_key": "load_best_record leaves out records of other workloads"}

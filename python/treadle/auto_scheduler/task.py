@@ -23,7 +23,7 @@ from .custom_sketch import candidates
 from .inputs import Inputs
 from .loop_state import StateObject
 from .policy import SketchPolicy
-from .records import NOT_EQUAL, NOT_FASTER, MeasureInput, MeasureResult, load_best_record
+from .records import NOT_FASTER, MeasureInput, MeasureResult, load_best_record
 from .workloads import make_workload_key, tensors_of_workload
 
 logger = logging.getLogger("auto_scheduler")
@@ -222,14 +222,14 @@ class SearchTask:
             if search.ratio < 1:
                 fixed.append(json.dumps({"problem": json.loads(problem), "kernel": kernel, "plan": json.loads(search.incumbent)}))
         if not found:
-            done, best = self._tune_sketch(options, best, policy.seed, known)
+            done, best = self._tune_sketch(options, best, policy, known)
         best = self._settle(options, best)
         if options.verbose:
             logger.info("%s: %d plans, the best takes %.3f ms", self.workload_key, done, best * 1e3)
 
-    def _tune_sketch(self, options, best, seed, known):
+    def _tune_sketch(self, options, best, policy, known):
         """Of a computation that no kernel is for: (candidates that were measured, seconds of the best)."""
-        search, done, best_at = SketchSearch(Sketch(self._function()), seed), 0, 0
+        search, done, best_at = SketchSearch(Sketch(self._function()), policy.seed, policy.params["eps_greedy"]), 0, 0
         for plans, cost in known.items():
             for decision in (json.loads(plan).get(SKETCH) for plan in plans):
                 if decision is not None:
@@ -275,8 +275,7 @@ class SearchTask:
             if ratios and sum(ratio < 1 for ratio in ratios) >= 0.75 * len(ratios):
                 return self._costs[plans]
             del self._costs[plans]
-            error_no, message = (8, NOT_FASTER) if ratios else (5, NOT_EQUAL)  # TVM's UNKNOWN_ERROR and WRONG_ANSWER
-            result = MeasureResult((1e9,), error_no, 0, time.time(), message)
+            result = MeasureResult((1e9,), 8, 0, time.time(), NOT_FASTER)
             for callback in options.measure_callbacks:
                 callback([MeasureInput(self.workload_key, str(self.target), plans)], [result])
         return self._costs.get((), best)

@@ -41,3 +41,6 @@ def tensors_of_workload(workload_key: str) -> list[Any]:
     if name not in WORKLOADS:
         raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload)")
     return list(WORKLOADS[name](*arguments))
+
+
+workload_key_to_tensors = tensors_of_workload

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from . import record
+from ..error import Error
 
 
 def log_to_file(file_out: Any, protocol: str = "json") -> Callable[..., None]:
@@ -21,6 +22,18 @@ def log_to_file(file_out: Any, protocol: str = "json") -> Callable[..., None]:
             return
         with open(file_out, "a", encoding="utf-8") as file:
             file.write(lines)
+
+    return callback
+
+
+def log_to_database(db: Any) -> Callable[..., None]:
+    """Saves each measurement in a database (autotvm.database): anything with `save(input, result)`."""
+    if not callable(getattr(db, "save", None)):
+        raise Error(f"log_to_database: expected a database (autotvm.database.DummyDatabase), not {db!r}")
+
+    def callback(_tuner, inputs, results):
+        for measure_input, result in zip(inputs, results):
+            db.save(measure_input, result)
 
     return callback
 
@@ -66,8 +79,6 @@ class Monitor:
 
 def log_to_redis(*_args: Any, **_kwargs: Any) -> NoReturn:
     """Isn't there: an Error names what is."""
-    from ..error import Error
-
     raise Error("log_to_redis isn't there; use log_to_file, whose files merge by concatenation")
 
 

@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 from .._networks import Records
+from ..error import Error
 from .space import FallbackConfigEntity
 
 _local = threading.local()
@@ -65,19 +66,39 @@ class ApplyHistoryBest(DispatchContext):
     networks inside take what a log confirms of their kernels."""
 
     def __init__(self, records: Any) -> None:
-        from .record import lines_of_networks, load_from_file
-
         self.best: dict[Any, Any] = {}
+        self._of_networks: Any = None
+        self.load(records)
+
+    def load(self, records: Any) -> None:
+        """Adds the measurements of a log, of several (a list of paths), or pairs of inputs and results."""
+        from .record import lines_of_networks, load_from_buffer, load_from_file
+
+        if isinstance(records, (list, tuple)) and records and not (isinstance(records[0], tuple) and len(records[0]) == 2):
+            for each in records:
+                self.load(each)
+            return
         path = records if isinstance(records, str) or hasattr(records, "__fspath__") else None
-        self._of_networks = Records(path) if path is not None and lines_of_networks(path) else None
-        for item in [records] if isinstance(records, (str, bytes)) or hasattr(records, "__fspath__") else [records]:
-            for measure_input, result in load_from_file(item) if not isinstance(item, (list, tuple)) else item:
-                if result.error_no != 0:
-                    continue
-                key = (str(measure_input.task.target), repr(measure_input.task.workload))
-                cost = sum(result.costs) / len(result.costs)
-                if key not in self.best or cost < self.best[key][0]:
-                    self.best[key] = (cost, measure_input.config)
+        if path is not None and lines_of_networks(path):
+            if self._of_networks is not None:
+                raise Error("ApplyHistoryBest: several logs have records of networks; concatenate them, as one file")
+            self._of_networks = Records(path)
+        pairs = records
+        if hasattr(records, "read"):
+            pairs = load_from_buffer(records)
+        elif path is not None or not hasattr(records, "__iter__"):
+            pairs = load_from_file(records)
+        for measure_input, result in pairs:
+            if result.error_no != 0:
+                continue
+            key = (str(measure_input.task.target), repr(measure_input.task.workload))
+            cost = sum(result.costs) / len(result.costs)
+            if key not in self.best or cost < self.best[key][0]:
+                self.best[key] = (cost, measure_input.config)
+
+    def update(self, target: Any, workload: Any, cfg: Any) -> None:
+        """Sets the configuration of a workload, whatever the logs have."""
+        self.best[(str(target), repr(workload))] = (0.0, cfg)
 
     def __enter__(self):
         if self._of_networks is not None:

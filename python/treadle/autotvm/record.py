@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from .._arguments import path as _path
 from .measure import MeasureInput, MeasureResult, _Named
 from .space import ConfigEntity
 
-VERSION = 0.2
+AUTOTVM_LOG_VERSION = VERSION = 0.2
 
 
 def _plain(value):
@@ -72,6 +73,22 @@ def pick_best(in_file: Any, out_file: Any) -> None:
     with open(out_file, "w", encoding="utf-8") as file:
         file.writelines(encode(*pair) + "\n" for pair in best.values())
         file.writelines(lines_of_networks(in_file))
+
+
+def split_workload(in_file: Any, clean: bool = True) -> list[str]:
+    """Writes the measurements of each workload to a file of its own: x.log becomes x.000.wkl, x.001.wkl, .. Returns their
+    names. clean: without errors."""
+    groups: dict[str, list[str]] = {}
+    for measure_input, result in load_from_file(in_file):
+        lines = groups.setdefault(repr((str(measure_input.target), measure_input.task.workload)), [])
+        if result.error_no == 0 or not clean:
+            lines.append(encode(measure_input, result) + "\n")
+    stem, _ = os.path.splitext(os.fspath(in_file))
+    names = [f"{stem}.{number:03d}.wkl" for number in range(len(groups))]
+    for name, lines in zip(names, groups.values()):
+        with open(name, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+    return names
 
 
 def lines_of_networks(path: Any) -> list[Any]:

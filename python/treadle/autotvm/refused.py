@@ -15,3 +15,20 @@ NAMES = {"LocalBuilder.build LocalRunner.set_task RPCRunner.ref_input RPCRunner.
          "GLOBAL_SCOPE": "ApplyHistoryBest and ApplyConfig are contexts; there is no global one",
          "ConfigEntity.get_other_option": "config[name].val is the value of an option",
          "ConfigEntity.get_flatten_feature": "plans are ranked by the kernels' own cost models"}
+
+# Of names that are only found in a module of autotvm.
+_SEARCH = "tuners walk along the knobs, no model is trained; the ones of your own derive from autotvm.tuner.Tuner"
+NAMES_OF_MODULES = {
+    "env": {"AutotvmGlobalScope GLOBAL_SCOPE": NAMES["GLOBAL_SCOPE"]},
+    "measure": {"Builder Runner default_module_loader local_executor": _MEASURE,
+                "create_measure_batch": "tuner.tune(.., measure_option=) builds and measures",
+                "request_remote check_remote": "rpc.connect(host, port) gives a remote device; there is no tracker"},
+    "record": {"clean_json_to_file": "pick_best(log, file) writes the fastest of each workload"},
+    "space": {"InstantiationError": "configurations that can't be built are results with an error_no",
+              "VirtualAxis": "define_split takes axes and extents",
+              "ConfigSpace.multi_filter": "define_split(filter=) filters the values of a knob"},
+    "task": {"ApplyFixedConfig": "ApplyConfig(config) gives one configuration to all templates",
+             "TaskExtractEnv": "extract_from_program gives the tasks of a network",
+             "args_to_workload serialize_args deserialize_args": _STRATEGY},
+    "tuner": {"ModelBasedTuner ModelOptimizer SimulatedAnnealingOptimizer XGBoostCostModel FeatureCache": _SEARCH},
+}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from ..error import Error
 
 class SplitEntity:
     """Sizes of the parts of an axis, outermost first."""
@@ -91,6 +94,14 @@ def _factors(n):
     return sorted({d for i in range(1, math.isqrt(n) + 1) if n % i == 0 for d in (i, n // i)})
 
 
+get_factors = _factors
+
+
+def get_pow2s(n: int) -> list[int]:
+    """The powers of two up to n."""
+    return [1 << i for i in range(n.bit_length())]
+
+
 def _splits(extent, outputs, policy):
     if policy not in ("factors", "power2", "verbose", "candidate", "all"):
         raise ValueError(f"define_split: policy {policy!r}; there are: factors, power2, verbose, candidate")
@@ -116,6 +127,7 @@ class ConfigSpace:
     def __init__(self) -> None:
         self.space_map: dict[str, list] = {}
         self._chosen: dict[str, Any] = {}
+        self._extents: dict[str, int] = {}  # of axes that are split
         self.flop: float = 0
         self.errors: list[str] = []
 
@@ -144,6 +156,7 @@ class ConfigSpace:
             entities = [e for e in entities if max(e.size[1:]) <= max_factor]
         if filter is not None:
             entities = [e for e in entities if filter(SplitEntity([extent // math.prod(e.size[1:]), *e.size[1:]]))]
+        self._extents.setdefault(name, extent)
         self._define(name, entities)
         return [_Axis() for _ in range(num_outputs)]
 
@@ -225,6 +238,47 @@ class ConfigSpace:
             index //= size
         return choice
 
+    # What tuners of one's own ask.
+
+    @property
+    def range_length(self) -> int:
+        return len(self)
+
+    def is_index_valid(self, index: int) -> bool:
+        return 0 <= index < len(self)
+
+    knob2point, point2knob = index_of, choice_of
+
+    def get_rand_index(self, start: int | None = None, end: int | None = None, to_exclude: Any = ()) -> int:
+        """The number of a configuration at random, of start to end - 1."""
+        left = sorted(set(range(start or 0, len(self) if end is None else end)) - set(to_exclude))
+        if not left:
+            raise IndexError("there is no configuration left")
+        return random.choice(left)
+
+    def sample_ints(self, m: int) -> list[int]:
+        """The numbers of m configurations at random; of all where there are fewer."""
+        return random.sample(range(len(self)), min(m, len(self)))
+
+    def get_next_index(self, index: int, start: int | None = None, end: int | None = None) -> int | None:
+        """The number after `index`, of start to end - 1; None after the last."""
+        following = max(index + 1, start or 0)
+        return following if following < (len(self) if end is None else end) else None
+
+    def subrange_length(self, start: int, end: int) -> int:
+        """How many configurations have the numbers start to end - 1."""
+        return max(0, min(end, len(self)) - max(start, 0))
+
+    def random_walk(self, point: int) -> int:
+        """The number of a configuration with another value of one knob, at random."""
+        choice = self.choice_of(point)
+        open_knobs = [i for i, size in enumerate(self.dims) if size > 1]
+        if not open_knobs:
+            return point
+        knob = random.choice(open_knobs)
+        choice[knob] = random.choice([value for value in range(self.dims[knob]) if value != choice[knob]])
+        return self.index_of(choice)
+
     def __repr__(self):
         lines = [f" {i:2} {name}: {len(entities)} values" for i, (name, entities) in enumerate(self.space_map.items())]
         return f"ConfigSpace (len={len(self)}, space_map=\n" + "\n".join(lines) + "\n)"
@@ -262,3 +316,24 @@ class FallbackConfigEntity(ConfigSpace):
 
     is_fallback = True
     index = 0
+
+    def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
+        """Sizes for a split: for each part with a constraint the largest factor up to it, and the rest for the part with
+        -1."""
+        splits = [entity for entity in self.space_map.get(name, []) if isinstance(entity, SplitEntity)]
+        if not splits:
+            raise Error(f"fallback_split: there is no split {name!r}; knobs: {', '.join(self.space_map) or 'none'}")
+        if len(constraints) != len(splits[0].size):
+            raise Error(f"fallback_split: {name!r} has {len(splits[0].size)} parts, not {len(constraints)}")
+        if list(constraints).count(-1) != 1:
+            raise Error(f"fallback_split: expected one -1 among the constraints of {name!r}, not {list(constraints)}")
+        left, sizes = self._extents[name], [0] * len(constraints)
+        for i in reversed([i for i, most in enumerate(constraints) if most > 0]):
+            sizes[i] = max(factor for factor in _factors(left) if factor <= constraints[i])
+            left //= sizes[i]
+        sizes[list(constraints).index(-1)] = left
+        self._chosen[name] = SplitEntity(sizes)
+
+    def fallback_with_reference_log(self, ref_log: Any) -> None:
+        raise Error("fallback_with_reference_log: there are no logs of reference; ApplyHistoryBest(log) gives the fastest "
+                    "configurations of a log")

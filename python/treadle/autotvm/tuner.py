@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._arguments import whole
 from ..error import Error
 from .measure import MeasureInput, measure
 from .network import NetworkTask
@@ -26,6 +27,7 @@ class Tuner:
         self.best_cost, self.best_flops = float("inf"), 0.0
         self.seen: set[int] = set()
         self.first_errors: dict[int, str] = {}
+        self.error_threshold = 150
 
     def _next(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} doesn't say which configuration is next")
@@ -44,6 +46,15 @@ class Tuner:
 
     def update(self, inputs: Any, results: Any) -> None:
         pass
+
+    def reset(self) -> None:
+        """Forgets what was measured."""
+        self.best_config, self.best_cost, self.best_flops = None, float("inf"), 0.0
+        self.seen, self.first_errors = set(), {}
+
+    def set_error_threshold(self, threshold: int) -> None:
+        """After so many errors one after another, a warning."""
+        self.error_threshold = whole("set_error_threshold: threshold", threshold, 1)
 
     def load_history(self, data_set: Any, min_seed_records: int = 500) -> None:
         """Measurements of earlier sessions: not made again, and the best one is where walks begin."""
@@ -69,7 +80,7 @@ class Tuner:
         if isinstance(self.task, NetworkTask):
             self.best_config = self.task.tune(self, n_trial, early_stopping, callbacks)
             return self.best_config
-        trials, since_best = 0, 0
+        trials, since_best, errors = 0, 0, 0
         while trials < n_trial and self.has_next():
             configs = self.next_batch(min(8, n_trial - trials))
             if not configs:
@@ -83,6 +94,9 @@ class Tuner:
                 if result.error_no and result.error_no not in self.first_errors:
                     self.first_errors[result.error_no] = result.error
                     logger.warning("%s: configuration %d: %s", self.task.name, measure_input.config.index, result.error)
+                errors = errors + 1 if result.error_no else 0
+                if errors == self.error_threshold:
+                    logger.warning("%s: %d configurations one after another had errors", self.task.name, errors)
             self.update(inputs, results)
             for callback in callbacks:
                 callback(self, inputs, results)

@@ -28,5 +28,6 @@ def __getattr__(name):
 
 
 _other_paths.add({f"meta_schedule.{path}": (f"{__name__}.refused", "") for path in (
-    "cost_model", "feature_extractor", "measure_callback", "search_strategy", "task_scheduler")})
+    "arg_info", "cost_model", "extracted_task", "feature_extractor", "measure_callback", "profiler", "search_strategy",
+    "task_scheduler", "trace_apply", "tune_context")})
 _other_paths.add({f"meta_schedule.{path}": (__name__, "") for path in ("tune", "utils")})

@@ -33,13 +33,27 @@ class Database:
                 with open(self.path, encoding="utf-8", errors="replace") as file:
                     self.records = [record for record in map(_decoded, file) if record is not None]
 
+    @staticmethod
+    def create(kind: str = "json", *args: Any, **kwargs: Any) -> "Database":
+        """A database of a kind: "json", "memory" or "union"."""
+        return create(kind, *args, **kwargs)
+
     def __len__(self):
         return len(self.records)
 
+    def dump_pruned(self, destination: "Database") -> None:
+        """Commits the fastest measurement of each function and target to another database."""
+        for workload, target in dict.fromkeys((r["workload"], r["target"]) for r in self.records):
+            best = self._best([r for r in self.records if (r["workload"], r["target"]) == (workload, target)])
+            if best is not None:
+                destination._append(best)
+
     def commit(self, function: object, target: object, decision: Any, seconds: Iterable[float], error: str = "") -> None:
         """Adds a measurement."""
-        record = {"workload": workload_of(function), "target": str(target), "decision": decision,
-                  "run_secs": list(seconds), "error": error, "v": VERSION}
+        self._append({"workload": workload_of(function), "target": str(target), "decision": decision,
+                      "run_secs": list(seconds), "error": error, "v": VERSION})
+
+    def _append(self, record):
         self.records.append(record)
         if self.path is not None:
             from .. import tuning
@@ -53,7 +67,10 @@ class Database:
 
     def best(self, function: object, target: object) -> dict[str, Any] | None:
         """The fastest measurement of a decision that no line calls an error; None without any."""
-        records = self.of(function, target)
+        return self._best(self.of(function, target))
+
+    @staticmethod
+    def _best(records):
         refused = [r["decision"] for r in records if r["error"]]
         found = [r for r in records if r["run_secs"] and r["decision"] not in refused]
         return min(found, key=mean_of, default=None)

@@ -14,6 +14,18 @@ _INSTEAD = {
     "tune_tir and tune_relay take the number of trials, the rest is theirs": "TuneConfig TuneContext",
     "builds inside of `with database:` take its records": "ApplyHistoryBest",
     "logging and treadle.tune's report describe what a search does": "Profiler",
+    "there is no builder of one's own; candidates are built and run in processes of their own (LocalBuilder, LocalRunner)":
+        "Builder PyBuilder BuilderInput BuilderResult Runner PyRunner RunnerInput RunnerResult RunnerFuture",
+    "a rule of one's own derives from PyScheduleRule (space_generator.PostOrderApply)": "ScheduleRule",
+    "a space of one's own: space_generator.ScheduleFn(f), where f schedules and samples": "SpaceGenerator PySpaceGenerator SpaceGeneratorUnion",
+    "lowering vectorises, unrolls and packs; what else is to be done belongs to the function of a ScheduleFn": "Postproc PyPostproc",
+    "a search changes one part of a decision by itself": "Mutator PyMutator",
+    "extract_tasks gives the tasks of a network": "ExtractedTask",
+    "shapes and types are those of the function": "ArgInfo TensorInfo",
+    "treadle.auto_scheduler tunes tensor expressions; te.create_prim_func(tensors) gives what tune_tir takes": "tune_te",
+    "tune_relay(mod, params, target, work_dir, trials) tunes all tasks of a network": "tune_extracted_tasks",
+    "tune_tir and tune_relay have their defaults in their signatures": "default_config",
+    "records are of functions with equal text": "schedule_using_anchor_trace",
     "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)": "RPCConfig RPCRunner",
 }
 for _instead, _names in _INSTEAD.items():

@@ -23,8 +23,8 @@ EPSILON = 0.25  # part of a round that is drawn anew
 class Search:
     """Rounds of decisions, a function of the seed and of what was measured."""
 
-    def __init__(self, sketch: Any, seed: int = 0) -> None:
-        self.sketch, self._random = sketch, random.Random(seed)
+    def __init__(self, sketch: Any, seed: int = 0, epsilon: float = EPSILON) -> None:
+        self.sketch, self._random, self._epsilon = sketch, random.Random(seed), epsilon
         self.best: list[Any] = []
         self._seen: set[Any] = set()
 
@@ -34,7 +34,7 @@ class Search:
         found: list[Any] = []
         while len(found) < count and tries < 20 * count:
             tries += 1
-            fresh = not self.best or self._random.random() < EPSILON
+            fresh = not self.best or self._random.random() < self._epsilon
             try:
                 decision = (self.sketch.sample(self._random) if fresh
                             else self.sketch.mutate(self._random.choice(self.best)[1], self._random))
