@@ -99,6 +99,7 @@ Type ConvTransposeInfer(const InferContext& context) {
   TransposeSizes sizes = Resolve(attrs, kRank, data->shape, known ? &weight->shape : nullptr);
   if (!sizes.resolved) return Type();
   if (known) CheckSameDType(data, weight);
+  for (size_t i = 0; i < kRank; ++i) RequireAtLeast(context, sizes.out[2 + i], Dim(0));
   std::string spatial = SpatialNames(kRank);
   context.Expect(1, TensorType(PhysicalShape(attrs->ParsedKernelLayout(), sizes.weight, "IO" + spatial), data->dtype));
   return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NC" + spatial),

@@ -48,6 +48,7 @@ Array<PrimExpr> PaddedShape(const InferContext& context, const TensorTypeNode* d
     if (limit >= 0 && (before > 0 || after > 0)) {
       RequireAtLeast(context, dim, DimAdd(Dim(std::max(before, after)), Dim(limit)));
     }
+    if (AsConstInt(dim) == nullptr && before + after < 0) RequireAtLeast(context, dim, Dim(-(before + after)));
     PrimExpr padded = DimAdd(DimAdd(dim, Dim(before)), Dim(after));
     if (AsConstInt(padded) != nullptr && DimValue(padded) < 0) {
       throw ShapeError(StrCat("padding (", before, ", ", after, ") removes more of dimension ", i, " than ",

@@ -41,8 +41,9 @@ PrimExpr WindowCount(const PrimExpr& size, int64_t padding, int64_t span, int64_
   return spare < 0 && spare >= -stride ? Dim(0) : WindowDim(size, padding, span, stride);
 }
 
-/// Sizes N C spatial of the result of window pooling.
-Array<PrimExpr> PoolShape(const PoolAttrs* attrs, size_t rank, const Array<PrimExpr>& data) {
+/// Sizes N C spatial of the result of window pooling. States of those that only a run knows what WindowCount asks for.
+Array<PrimExpr> PoolShape(const InferContext& context, const PoolAttrs* attrs, size_t rank,
+                          const Array<PrimExpr>& data) {
   CheckSpatial(attrs->pool_size, rank, 1, "pool_size");
   CheckSpatial(attrs->strides, rank, 1, "strides");
   CheckSpatial(attrs->dilation, rank, 1, "dilation");
@@ -53,12 +54,15 @@ Array<PrimExpr> PoolShape(const PoolAttrs* attrs, size_t rank, const Array<PrimE
     int64_t pad = CheckedAdd(padding[i], padding[rank + i], "padding");
     int64_t stride = attrs->strides[i];
     PrimExpr size = data[2 + i];
+    // Rounding up is rounding down after what is missing to a stride.
+    const int64_t reach = attrs->ceil_mode ? CheckedAdd(pad, stride - 1, "padding") : pad;
+    RequireWindow(context, size, CheckedAdd(reach, stride, "padding"), span);
     if (!attrs->ceil_mode) {
       out.push_back(WindowCount(size, pad, span, stride));
       continue;
     }
     // Rounding up may add a window; one that starts past the input and its leading padding is dropped.
-    PrimExpr rounded = WindowCount(size, CheckedAdd(pad, stride - 1, "padding"), span, stride);
+    PrimExpr rounded = WindowCount(size, reach, span, stride);
     PrimExpr starting = DimFloorDiv(DimAdd(size, Dim(padding[i] + stride - 1)), Dim(stride));
     if (IsAnyDim(size)) {
       out.push_back(rounded);
@@ -75,7 +79,7 @@ Type PoolInfer(const InferContext& context) {
   const auto* attrs = context.attrs<PoolAttrs>();
   std::string names = "NC" + SpatialNames(kRank);
   Array<PrimExpr> sizes = LogicalShape(attrs->ParsedLayout(), data->shape, names, "data");
-  Array<PrimExpr> out = PoolShape(attrs, kRank, sizes);
+  Array<PrimExpr> out = PoolShape(context, attrs, kRank, sizes);
   return TensorType(PhysicalShape(attrs->ParsedOutLayout(), out, names), data->dtype);
 }
 

@@ -12,6 +12,17 @@ const ops::FStaticForm* StaticFormOf(const CallNode* call) {
   return op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(ops::kStaticForm);
 }
 
+/// The calls that a static form consists of, down to the operands of the call that it replaces, at that call's place.
+Expr AtPlaceOf(const CallNode* call, const Expr& form) {
+  const auto* made = form.as<CallNode>();
+  if (made == nullptr || made->span.defined()) return form;
+  for (const Expr& arg : call->args) {
+    if (arg.same_as(form)) return form;
+  }
+  Array<Expr> args = made->args.Map([&](const Expr& arg) { return AtPlaceOf(call, arg); });
+  return Call(made->op, args, made->attrs, made->type_args, call->span);
+}
+
 class ToStatic : public MixedModeMutator {
  public:
   bool changed = false;
@@ -20,10 +31,11 @@ class ToStatic : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const ops::FStaticForm* form = StaticFormOf(pre);
     if (form == nullptr) return post;
-    Expr result = (*form)(static_cast<const CallNode*>(post.get()));
+    const auto* call = static_cast<const CallNode*>(post.get());
+    Expr result = (*form)(call);
     if (!result.defined()) return post;
     changed = true;
-    return result;
+    return AtPlaceOf(call, result);
   }
 };
 

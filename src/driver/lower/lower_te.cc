@@ -116,10 +116,26 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
       std::string place = call->span.defined() ? call->span.str() : op->name;
       throw UnsupportedOpError(StrCat("no implementation of operator '", op->name, "' (at ", place, ")"), {place});
     }
-    return compute(call->attrs, inputs, call->checked_type());
+    return AtNode(call, [&] { return compute(call->attrs, inputs, call->checked_type()); });
   }
 
  private:
+  /// What `compute` returns; its errors say which imported node they are about.
+  template <typename Compute>
+  static Array<te::Tensor> AtNode(const CallNode* call, Compute&& compute) {
+    if (!call->span.defined() || call->span->line != 0) return compute();
+    const std::string place = StrCat("node '", call->span->source_name, "' (", call->op.as<OpNode>()->name, "): ");
+    try {
+      return compute();
+    } catch (const UnsupportedOpError& e) {
+      throw UnsupportedOpError(place + e.what(), {place + e.what()});
+    } catch (const ShapeError& e) {
+      throw ShapeError(place + e.what());
+    } catch (const DTypeError& e) {
+      throw DTypeError(place + e.what());
+    }
+  }
+
   /// The computation that is chosen for a call; null where there is none.
   ops::FTECompute ComputationOf(const CallNode* call, const Array<te::Tensor>& inputs) {
     const Op op = Downcast<Op>(call->op);

@@ -113,6 +113,8 @@ class VmFunctionCompiler {
 
   // ---- Kernels.
   VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args);
+  /// A size of what `func` returns for the operands. The run checks that it isn't negative where that isn't known.
+  PrimExpr SizeOfResult(const relay::Function& func, const PrimExpr& dim, const std::vector<VmValuePtr>& operands);
   void EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs);
   VmValuePtr EmitExpansion(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors,
                            std::vector<int> operands, size_t expanded, const TensorType& result);

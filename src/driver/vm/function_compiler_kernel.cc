@@ -133,6 +133,23 @@ VmValuePtr VmFunctionCompiler::TryElements(const SymbolicKernel& kernel, const s
   return Unflatten(kernel.func->body->checked_type(), results, &next);
 }
 
+PrimExpr VmFunctionCompiler::SizeOfResult(const Function& func, const PrimExpr& dim,
+                                          const std::vector<VmValuePtr>& operands) {
+  const PrimExpr size = Shorten(dim);  // whatever that gives a name counts as a size, which isn't negative
+  const bool is_operands = std::any_of(operands.begin(), operands.end(), [&](const VmValuePtr& operand) {
+    const auto* type = operand->type.as<TensorTypeNode>();
+    return type != nullptr && std::any_of(type->shape.begin(), type->shape.end(),
+                                          [&](const PrimExpr& own) { return ops::SameDim(own, size); });
+  });
+  if (is_operands || analyzer_.Bound(dim).min >= 0) return size;
+  const std::string nodes = OriginOf(func), place = nodes.empty() ? "" : StrCat("'", nodes, "': ");
+  const int text =
+      program_->String(StrCat(place, "a dimension of the result is negative: it and the least that it may be"));
+  const PrimExpr zero = PrimExpr(int64_t{0});
+  out_.Emit(Opcode::kCheckEqual, -1, EmitInt(tir::min(dim, zero)), EmitInt(zero), text);
+  return size;
+}
+
 VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vector<VmValuePtr>& args) {
   const auto* body = func->body.as<CallNode>();
   const auto* op = body == nullptr ? nullptr : body->op.as<OpNode>();
@@ -160,8 +177,9 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   }
   std::vector<TensorType> results;
   for (const TensorType& result : kernel.results) {
-    Array<PrimExpr> shape = result->shape.Map(
-        [&](const PrimExpr& dim) { return Shorten(SubstituteDims(dim, kernel.variables, kernel.values)); });
+    Array<PrimExpr> shape = result->shape.Map([&](const PrimExpr& dim) {
+      return SizeOfResult(func, SubstituteDims(dim, kernel.variables, kernel.values), tensors);
+    });
     results.push_back(TensorType(shape, result->dtype));
   }
   if (func->HasNonzeroAttr(treadle::attr::kReshapeOnly) && results.size() == 1 && !tensors.empty()) {

@@ -2,6 +2,7 @@
 #include "frontend/onnx/expr_builder.h"
 
 #include "frontend/onnx/node_import.h"
+#include "ops/infer.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/scalar.h"
 
@@ -15,7 +16,11 @@ class ResultReporter : public TypeReporter {
  public:
   explicit ResultReporter(Type hole) : hole_(std::move(hole)) {}
   void Assign(const Type& dst, const Type& src) override {
-    if (dst.same_as(hole_)) result_ = src;
+    if (dst.same_as(hole_)) {
+      result_ = src;
+    } else {
+      CheckOperand(dst.as<TensorTypeNode>(), src.as<TensorTypeNode>());
+    }
   }
   bool AssertEqual(const PrimExpr& lhs, const PrimExpr& rhs) override {
     const int64_t* a = AsConstInt(lhs);
@@ -29,6 +34,14 @@ class ResultReporter : public TypeReporter {
   const std::string& error() const { return error_; }
 
  private:
+  /// What a relation says of an operand's type has to be what that is, as far as sizes are known.
+  void CheckOperand(const TensorTypeNode* actual, const TensorTypeNode* expected) {
+    if (actual == nullptr || expected == nullptr) return;
+    bool fits = actual->dtype == expected->dtype && actual->shape.size() == expected->shape.size();
+    for (size_t i = 0; fits && i < actual->shape.size(); ++i) fits = AssertEqual(actual->shape[i], expected->shape[i]);
+    if (!fits) Error(StrCat("an operand is ", ops::TypeText(actual), ", expected ", ops::TypeText(expected)));
+  }
+
   Type hole_;
   Type result_;
   std::string error_;

@@ -11,6 +11,8 @@
 namespace treadle::onnx {
 namespace {
 
+constexpr int64_t kMaxDim = int64_t{1} << 48;  // as in manifests of compiled models
+
 template <typename Names>
 std::string List(const Names& names) {
   std::string text;
@@ -118,10 +120,16 @@ TensorType InputTypes::TypeOf(const ValueInfo& input) const {
     const int64_t wanted = given != options_.shapes.end() ? given->second[i] : -1;
     if (wanted == kUnknownDim) {
       shape.push_back(AnyDim());
-    } else if (wanted >= 0) {
+      continue;
+    }
+    if (wanted >= 0) {
       shape.push_back(PrimExpr(wanted));
     } else {
       shape.push_back(input.type.shape ? DimOf((*input.type.shape)[i]) : AnyDim());
+    }
+    const int64_t* size = AsConstInt(shape[i]);
+    if (size != nullptr && *size > kMaxDim) {
+      throw ShapeError(StrCat(InputText(input), " can't have a dimension of ", *size, " (the limit is 2^48)"));
     }
   }
   return TensorType(shape, dtype);

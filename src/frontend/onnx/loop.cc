@@ -270,11 +270,23 @@ std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
   return JoinBranches(n, condition, yes, no, "");
 }
 
+namespace {
+
+/// The condition of a Loop, one bool.
+Expr ConditionOf(NodeImport& n, const Expr& condition, const char* what) {
+  const DataType dtype = TypeOf(condition)->dtype;
+  if (!dtype.is_bool()) n.Invalid(StrCat(what, " is ", dtype, ", expected bool"));
+  return ScalarOf(n, condition);
+}
+
+}  // namespace
+
 std::vector<Expr> ImportDynamicLoop(NodeImport& n) {
   const Attribute* body = n.Find("body");
   const Graph& graph = *body->g;
   Expr limit = n.Has(0) ? n.Cast(ScalarOf(n, n.In(0)), kInt64) : IntScalar(n, INT64_MAX);
-  Expr go_on = n.Has(1) ? ScalarOf(n, n.In(1)) : n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
+  Expr go_on = n.Has(1) ? ConditionOf(n, n.In(1), "the condition (input 1)")
+                        : n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
   std::vector<Expr> carried;
   for (size_t i = 2; i < n.num_inputs(); ++i) carried.push_back(n.In(i));
   if (graph.outputs.size() < carried.size() + 1) n.Invalid("the body has too few outputs");
@@ -285,8 +297,9 @@ std::vector<Expr> ImportDynamicLoop(NodeImport& n) {
     inputs.insert(inputs.end(), values.begin(), values.end());
     std::vector<Expr> outputs = n.Subgraph("body", inputs, LoopText(n));
     CheckCarriedText(n, 2, values.size(), 1);
+    const Expr next = ConditionOf(n, outputs[0], "the condition that the body gives");
     auto first_row = outputs.begin() + 1 + static_cast<std::ptrdiff_t>(values.size());
-    return Trip{{outputs.begin() + 1, first_row}, {first_row, outputs.end()}, outputs[0]};
+    return Trip{{outputs.begin() + 1, first_row}, {first_row, outputs.end()}, next};
   };
   return LoopMaker(n, carried, limit, go_on, trip).Run();
 }

@@ -186,7 +186,11 @@ ElemType TypeByName(NodeImport& n, const std::string& name) {
   n.Invalid(StrCat("unknown type ", QuoteName(name)));
 }
 
-NarrowRounding RoundingOf(NodeImport& n) { return {n.Flag("saturate", true), n.Str("round_mode", "up")}; }
+NarrowRounding RoundingOf(NodeImport& n) {
+  const std::string mode = n.Str("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest") n.Invalid(StrCat("'round_mode' is ", QuoteName(mode)));
+  return {n.Flag("saturate", true), mode};
+}
 
 Expr CastToText(NodeImport& n) {
   n.MarkText();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
@@ -76,6 +77,20 @@ std::string Method(NodeImport& n, const std::string& mode) {
   n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
 }
 
+/// Refuses what no version of Resize has, whichever way the node is imported.
+void CheckModes(NodeImport& n) {
+  auto check = [&](const char* name, const char* otherwise, const std::set<std::string>& known) {
+    const std::string value = n.Str(name, otherwise);
+    if (known.count(value) == 0) n.Invalid(StrCat("'", name, "' is ", QuoteName(value)));
+  };
+  Method(n, n.Str("mode", "nearest"));
+  if (n.version() == 10) return;
+  check("coordinate_transformation_mode", "half_pixel",
+        {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+         "tf_half_pixel_for_nn", "tf_crop_and_resize"});
+  check("nearest_mode", "round_prefer_floor", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+}
+
 int64_t ScaledSize(NodeImport& n, int64_t size, double scale) {
   if (!(scale > 0) || scale > 1e9) n.Invalid(StrCat("a scale is ", scale));
   // In float32, as the standard has the scales: 10 x 0.7f is 7.
@@ -122,6 +137,7 @@ void SetFromSizes(NodeImport& n, Resampling& r, const Ints& axes, const Ints& si
 
 /// Inputs: X, roi, scales, sizes (version 10: X, scales). The roi only counts for tf_crop_and_resize.
 Expr ImportResize(NodeImport& n) {
+  CheckModes(n);
   auto given = [&](size_t i) { return !n.Has(i) || n.IsKnown(i); };
   const bool old_version = n.version() == 10;
   if (!given(old_version ? 1 : 2) ||
@@ -179,6 +195,7 @@ Expr ImportResize(NodeImport& n) {
 
 /// Asymmetric coordinates, as Resize-10 has them. Version 1 scales height and width, 7 has the scales as attribute.
 Expr ImportUpsample(NodeImport& n) {
+  Method(n, n.Str("mode", "nearest"));
   if (n.version() > 1 && (!IsStatic(TypeOf(n.In(0))) || (n.version() == 9 && !n.IsKnown(1))))
     return ImportResizeByAxis(n);
   Resampling r;
@@ -205,6 +222,7 @@ Expr ImportUpsample(NodeImport& n) {
 /// a third dimension.
 Expr ImportGridSample(NodeImport& n) {
   const int rank = n.Rank(0);
+  if (rank < 3) n.Invalid(StrCat("X has rank ", rank, ", expected at least 3"));
   if (rank != 4 && rank != 5) n.Unsupported(StrCat("sampling of ", rank - 2, " dimensions isn't implemented"));
   if (n.Rank(1) != rank) n.Invalid("X and grid differ in rank");
   static const std::map<std::string, const char*> kMethods = {{"bilinear", "bilinear"},

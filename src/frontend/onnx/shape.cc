@@ -327,16 +327,19 @@ struct Pads {
 };
 
 Expr ImportPad(NodeImport& n) {
+  const std::string mode = n.Str("mode", "constant");
+  const bool wraps = mode == "wrap" && n.version() >= 19;
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && !wraps) {
+    n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
+  }
+  if (n.version() >= 11 && n.Has(2) && n.DType(2) != n.DType(0)) {
+    n.Invalid(StrCat("the constant value is ", n.DType(2), ", the operand ", n.DType(0)));
+  }
   if (n.version() >= 18 && n.Has(3) && !n.IsKnown(3)) return ImportRunTimePadAxes(n);
   if (n.version() >= 11 && !n.IsKnown(1)) return ImportDynamicPad(n);
   Pads pads(n);
   Expr x = n.In(0);
   DataType dtype = n.DType(0);
-  std::string mode = n.Str("mode", "constant");
-  const bool wraps = mode == "wrap" && n.version() >= 19;
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && !wraps) {
-    n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
-  }
   Expr value = n.Scalar(dtype, 0);
   if (n.version() < 11) {
     value = n.Scalar(dtype, n.Float("value", 0.0));
@@ -345,6 +348,12 @@ Expr ImportPad(NodeImport& n) {
   }
   bool negative = false;
   for (size_t i = 0; i < pads.before.size(); ++i) negative |= pads.before[i] < 0 || pads.after[i] < 0;
+  for (size_t i = 0; negative && i < pads.before.size(); ++i) {
+    const int64_t* size = AsConstInt(TypeOf(x)->shape[i]);
+    if (size != nullptr && *size + pads.before[i] + pads.after[i] < 0) {
+      n.Invalid(StrCat("'pads' remove more than all of dimension ", i, ", which is ", *size));
+    }
+  }
   if (!negative) return n.Pad(x, pads.before, pads.after, value, mode);
   if (mode != "constant" || !IsStatic(TypeOf(x))) {
     Ints widths;
