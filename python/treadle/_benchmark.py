@@ -30,7 +30,8 @@ class OperatorTime(NamedTuple):
     ("" if unknown), and the external code generator that compiled it.
 
     For dynamic models and control flow also: the call site, as in a loop (-1: unknown); the sources of its operands
-    (index of an earlier call, or -1 - i for input i); the outputs it wrote."""
+    (index of an earlier call, or -1 - i for input i); the outputs it wrote. mac_share: of macs, what the kernel executes
+    (below 1 for Winograd convolutions)."""
 
     name: str
     kernel: str
@@ -44,3 +45,4 @@ class OperatorTime(NamedTuple):
     site: int = -1
     sources: Sequence[int] = ()
     outputs: Sequence[int] = ()
+    mac_share: float = 1.0

@@ -192,6 +192,29 @@ def test_transposed(channels, outputs, kernel, strides, pads, output_padding):
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("channels, outputs, kernel, strides, pads, output_padding", [
+    (16, 32, (4, 4), (2, 2), (1, 1, 1, 1), (0, 0)),
+    (32, 1, (1, 16), (1, 8), (0, 4, 0, 3), (0, 0)),
+    (16, 8, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    (5, 7, (5, 3), (3, 2), (1, 0, 2, 1), (0, 1)),
+])
+def test_transposed_of_dynamic_sizes_are_convolutions(channels, outputs, kernel, strides, pads, output_padding):
+    """Of kernels that reach beyond the stride, too, also those that aren't a multiple of it."""
+    rng = np.random.default_rng(6)
+    w = (rng.standard_normal((channels, outputs, *kernel)) * channels ** -0.5).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("ConvTranspose", ["x", "w"], ["t"], kernel_shape=kernel, strides=strides, pads=pads,
+                          output_padding=output_padding), helper.make_node("Relu", ["t"], ["y"])],
+        "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", channels, "h", "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    for size in [(2, 9, 7), (1, 2, 33), (3, 5, 4)]:
+        x = rng.standard_normal((size[0], channels, *size[1:]), dtype=np.float32)
+        expected = np.maximum(transposed(x, w, strides, pads, output_padding), 0)
+        np.testing.assert_allclose(model.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-5)
+    assert any("conv2d_NCHWc" in call.name for call in model.profile({"x": x}))
+
+
 def scattered(x, w, stride, dilation, group):
     """ONNX ConvTranspose in float64: every element meets every tap, and nothing else is multiplied."""
     rank = x.ndim - 2

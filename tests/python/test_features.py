@@ -105,9 +105,10 @@ def _(folder):
 def _(folder):
     table = folder.run("profile", "s.so", "--csv", "p.csv", "--trace", "t.json")
     assert "conv, act" in table and "in all" in table
-    assert (folder.path / "p.csv").read_text().startswith("name,function,nodes,calls,ms,percent,gflops,shapes\n")
+    assert (folder.path / "p.csv").read_text().startswith("name,function,nodes,calls,ms,percent,gflops,shapes,bound_ms\n")
     assert json.loads((folder.path / "t.json").read_text())["traceEvents"]
     assert folder.json("profile", "s.so", "--json")["rows"]
+    assert "% bound" not in table and "% bound" in folder.run("profile", "s.so", "--bound")
     assert "conv, act" in folder.run("profile", "d.so", "--dim", "height=8")
 
 

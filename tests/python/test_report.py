@@ -297,3 +297,19 @@ def test_the_graph_works_by_keyboard(page, tmp_path):
     text = drawn(with_script(page, tmp_path / "probe.html", script))
     for name, expected in (("zoomed", "true"), ("opened", "true"), ("details", "true"), ("found", "1")):
         assert f'data-{name}="{expected}"' in text, name
+
+
+def test_bounds_count_what_a_kernel_multiplies():
+    """Winograd's method executes 36 multiplications for 144 of a direct convolution, or 16 for 36."""
+    rng = np.random.default_rng(0)
+    weight = (rng.standard_normal((64, 64, 3, 3)) * 0.05).astype("float32")
+    for shape in ([1, 64, 28, 28], ["n", 64, "h", "w"]):
+        graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])], "g",
+                                  [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                                  [numpy_helper.from_array(weight, "w")])
+        compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+        calls = compiled.profile({"x": rng.standard_normal((1, 64, 28, 28)).astype("float32")})
+        (conv,) = [call for call in calls if call.macs]
+        assert conv.macs == 64 * 64 * 9 * 28 * 28
+        assert conv.mac_share == pytest.approx(36 / 144) or conv.mac_share == pytest.approx(16 / 36)

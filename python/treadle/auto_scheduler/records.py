@@ -49,8 +49,9 @@ def _load(line):
         return None
 
 
-# The error of a choice that was the fastest, but not beside the default.
-NOT_FASTER = "not faster than the default in turns, or another result"
+# Errors of a choice that was the fastest by itself, but not beside the default.
+NOT_FASTER = "not faster than the default in turns"
+NOT_EQUAL = "fails beside the default, or gives another result"
 
 
 class RecordReader:
@@ -107,7 +108,7 @@ def load_best_record(filename: Any, workload_key: str | None = None, target: Any
         if workload_key not in (None, measure_input.workload_key) or str(target or measure_input.target) != measure_input.target:
             continue
         key = (measure_input.workload_key, measure_input.target, measure_input.plans)
-        if result.error_msg == NOT_FASTER:
+        if result.error_msg in (NOT_FASTER, NOT_EQUAL):
             found.pop(key, None)
         elif result.error_no == 0 and (key not in found or min(result.costs) < min(found[key][1].costs)):
             found[key] = (measure_input, result)

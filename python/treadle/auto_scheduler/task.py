@@ -23,7 +23,7 @@ from .custom_sketch import candidates
 from .inputs import Inputs
 from .loop_state import StateObject
 from .policy import SketchPolicy
-from .records import NOT_FASTER, MeasureInput, MeasureResult, load_best_record
+from .records import NOT_EQUAL, NOT_FASTER, MeasureInput, MeasureResult, load_best_record
 from .workloads import make_workload_key, tensors_of_workload
 
 logger = logging.getLogger("auto_scheduler")
@@ -275,7 +275,8 @@ class SearchTask:
             if ratios and sum(ratio < 1 for ratio in ratios) >= 0.75 * len(ratios):
                 return self._costs[plans]
             del self._costs[plans]
-            result = MeasureResult((1e9,), 8, 0, time.time(), NOT_FASTER)
+            error_no, message = (8, NOT_FASTER) if ratios else (5, NOT_EQUAL)  # TVM's UNKNOWN_ERROR and WRONG_ANSWER
+            result = MeasureResult((1e9,), error_no, 0, time.time(), message)
             for callback in options.measure_callbacks:
                 callback([MeasureInput(self.workload_key, str(self.target), plans)], [result])
         return self._costs.get((), best)

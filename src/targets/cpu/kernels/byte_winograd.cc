@@ -191,6 +191,7 @@ void RegisterByteWinograd() {
       .Relation(Rule<Infer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(WinogradMacs))
+      .Set(relay::kMacShare, relay::FMacShare(WinogradMacShare))
       .Set(kCompute, FTECompute(Compute));
   Kernel kernel;
   kernel.name = "qnn_conv2d.winograd";

@@ -5,6 +5,7 @@
 // short ones with zeros would make NaN of infinities, and cost products.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
@@ -27,6 +28,8 @@ using runtime::NDArray;
 struct Sizes {
   int64_t batch, in_channels, out_channels;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], taps[2];
+  /// Rows or columns that are cut off the phases at the end.
+  int64_t cut[2];
   /// Rows or columns of one phase.
   int64_t Steps(int d) const { return in[d] + taps[d] - 1; }
   int64_t Phases() const { return stride[0] * stride[1]; }
@@ -84,6 +87,7 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
           {},
           {},
           {},
+          {},
           IsStatic(data)};
   std::vector<int64_t> pads = NormalizePadding(a->padding, 2, true);
   for (size_t d = 0; d < 2; ++d) {
@@ -93,11 +97,10 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
     s.stride[d] = a->strides[d];
     s.pad[d] = pads[d];
     s.taps[d] = (s.kernel[d] + s.stride[d] - 1) / s.stride[d];
+    const int64_t added = a->output_padding[a->output_padding.size() == 1 ? 0 : d];
+    s.cut[d] = s.stride[d] * s.taps[d] - s.kernel[d] - added + pads[2 + d];
     // What isn't cut out of the phases would have to be made: negative padding, or output_padding beyond them.
-    bool inside = s.pad[d] >= 0 && s.pad[d] + s.out[d] <= s.stride[d] * s.Steps(static_cast<int>(d));
-    // Of sizes that aren't known, those that give whole phases.
-    if (!s.is_static)
-      inside = s.kernel[d] == s.stride[d] && pads[d] == 0 && pads[2 + d] == 0 && a->output_padding[d] == 0;
+    const bool inside = s.pad[d] >= 0 && s.cut[d] >= 0;
     if (a->dilation[d] != 1) return refuse("the kernel is dilated");
     if (s.kernel[d] < s.stride[d]) return refuse("the kernel is smaller than the stride");
     if (!inside || s.in[d] == 0) return refuse("outputs lie outside of the phases of its stride");
@@ -139,33 +142,14 @@ NDArray PhaseKernel(const NDArray& weight, const Sizes& s, const PhaseGroup& gro
   return result;
 }
 
-Expr Crop(const Expr& data, const Sizes& s) {
-  if (s.pad[0] == 0 && s.pad[1] == 0 && s.out[0] == s.stride[0] * s.Steps(0) && s.out[1] == s.stride[1] * s.Steps(1)) {
-    return data;
+/// Without the padding and what lies beyond the result. `data` may have dynamic sizes.
+Expr Crop(Expr data, const Sizes& s) {
+  for (int d = 0; d < 2; ++d) {
+    if (s.pad[d] == 0 && s.cut[d] == 0) continue;
+    const int64_t end = s.cut[d] > 0 ? -s.cut[d] : std::numeric_limits<int64_t>::max();
+    data = MakeStridedSlice(data, {s.pad[d]}, {end}, {1}, std::vector<int64_t>{2 + d});
   }
-  return MakeStridedSlice(data, {s.pad[0], s.pad[1]}, {s.pad[0] + s.out[0], s.pad[1] + s.out[1]}, {1, 1},
-                          std::vector<int64_t>{2, 3});
-}
-
-/// Of phases (N, phase and channel, H, W[, block]) the whole, where sizes are known when it runs: dimensions are split
-/// and joined one at a time, so that indices stay simple.
-LaidOutCall Interleave(Expr phases, const Sizes& s, const ChannelLayout& blocks, const ChannelLayout& layout) {
-  const int64_t channels = layout.PaddedChannels(s.out_channels) / (layout.is_plain() ? 1 : layout.block);
-  using Codes = std::vector<int64_t>;
-  auto reshape = [&](Codes codes) {
-    if (layout.is_blocked()) codes.push_back(0);
-    phases = MakeReshape(phases, codes);
-  };
-  if (layout.is_plain()) {
-    phases = LayoutTransform(phases, blocks.axes(), "NCHW");
-    phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, Codes{1});
-  }
-  reshape({0, -4, s.stride[0], s.stride[1] * channels, 0, 0});
-  reshape({0, 0, -4, s.stride[1], channels, 0, 0});
-  phases = MakeTranspose(phases, layout.is_plain() ? Codes{0, 3, 4, 1, 5, 2} : Codes{0, 3, 4, 1, 5, 2, 6});
-  reshape({0, 0, -3, 0, 0});
-  reshape({0, 0, 0, -3});
-  return {phases, layout};
+  return data;
 }
 
 // ---- Plans and what they cost ----
@@ -300,15 +284,41 @@ struct PhaseConvs {
   Expr Phases(const PhaseGroup& group) const {
     Expr phases = Convolve(group);
     const ChannelLayout layout = plan.Result();
-    std::vector<int64_t> shape{s.batch, group.count[0], group.count[1], s.out_channels, s.Steps(0), s.Steps(1)};
+    int64_t channels = s.out_channels;
     if (layout.is_blocked()) {
-      shape[3] = layout.PaddedChannels(s.out_channels) / layout.block;
-      shape.push_back(layout.block);
+      channels = layout.PaddedChannels(s.out_channels) / layout.block;
     } else {
       phases = LayoutTransform(phases, ChannelLayout{plan.oc_block}.axes(), "NCHW");
       phases = MakeStridedSlice(phases, {0}, {group.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
     }
-    return MakeReshape(phases, shape);
+    if (s.is_static) {
+      std::vector<int64_t> shape{s.batch, group.count[0], group.count[1], channels, s.Steps(0), s.Steps(1)};
+      if (layout.is_blocked()) shape.push_back(layout.block);
+      return MakeReshape(phases, shape);
+    }
+    phases = Reshaped(phases, {0, -4, group.count[0], group.count[1] * channels, 0, 0});
+    return Reshaped(phases, {0, 0, -4, group.count[1], channels, 0, 0});
+  }
+
+  /// By codes, which split and join single dimensions: indices of dynamic sizes stay simple.
+  Expr Reshaped(const Expr& e, std::vector<int64_t> codes) const {
+    if (plan.Result().is_blocked()) codes.push_back(0);
+    return MakeReshape(e, codes);
+  }
+
+  /// The result, from the phases interleaved: (N, C, H, PH, W, PW[, block]).
+  Expr Whole() const {
+    const ChannelLayout layout = plan.Result();
+    std::vector<int64_t> order{0, 3, 4, 1, 5, 2};
+    if (layout.is_blocked()) order.push_back(6);
+    Expr phases = MakeTranspose(Joined(), order);
+    if (!s.is_static) return Crop(Reshaped(Reshaped(phases, {0, 0, -3, 0, 0}), {0, 0, 0, -3}), s);
+    std::vector<int64_t> shape{s.batch, s.out_channels, s.stride[0] * s.Steps(0), s.stride[1] * s.Steps(1)};
+    if (layout.is_blocked()) {
+      shape[1] = layout.PaddedChannels(s.out_channels) / layout.block;
+      shape.push_back(layout.block);
+    }
+    return Crop(MakeReshape(phases, shape), s);
   }
 
   /// All phases, joined by columns of phases, then by rows.
@@ -333,21 +343,8 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&,
   if (!sizes) return std::nullopt;
   const Sizes& s = *sizes;
   const auto& plan = *chosen.as<ConvTransposePlanNode>();
-  const ChannelLayout layout = plan.Result();
   const PhaseConvs convs{call, s, plan, request.args.Get(0, plan.In())};
-  // Of sizes that aren't known, the kernel is the stride: one group.
-  if (!s.is_static) {
-    return Interleave(convs.Convolve(GroupsOf(s.kernel, s.stride)[0]), s, ChannelLayout{plan.oc_block}, layout);
-  }
-  const int64_t high = s.stride[0] * s.Steps(0), wide = s.stride[1] * s.Steps(1);
-  if (layout.is_blocked()) {
-    const int64_t blocks = layout.PaddedChannels(s.out_channels) / layout.block;
-    Expr phases = MakeTranspose(convs.Joined(), {0, 3, 4, 1, 5, 2, 6});
-    return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, layout.block}), s),
-                       layout};
-  }
-  Expr phases = MakeTranspose(convs.Joined(), {0, 3, 4, 1, 5, 2});
-  return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, s.out_channels, high, wide}), s), {}};
+  return LaidOutCall{convs.Whole(), plan.Result()};
 }
 
 }  // namespace

@@ -495,6 +495,7 @@ void RegisterWinograd() {
       .Relation(Rule<WinogradInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(WinogradMacs))
+      .Set(relay::kMacShare, relay::FMacShare(WinogradMacShare))
       .Set(kCompute, FTECompute(WinogradCompute));
   Kernel kernel;
   kernel.name = kWinogradConv;

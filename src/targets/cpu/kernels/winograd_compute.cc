@@ -254,4 +254,9 @@ double WinogradMacs(const Attrs&, const Array<Type>& arguments, const Type& resu
   return Elements(ShapeOf(result)) * 9 * DimOf(arguments[0], 1) * DimOf(arguments[0], 4);
 }
 
+double WinogradMacShare(const Array<Type>& arguments) {
+  const double side = DimOf(arguments[1], 0), outputs = static_cast<double>(TileOf(static_cast<int64_t>(side)));
+  return side * side / (outputs * outputs * kTaps * kTaps);
+}
+
 }  // namespace treadle::ops::cpu

@@ -50,5 +50,7 @@ std::string WhyNotWinogradWindow(const ConvProblemNode& p);
 Type WinogradType(const InferContext& context, int64_t per_part, DataType sum);
 /// Multiply-adds of the convolution itself.
 double WinogradMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
+/// Those that the method executes for each of them, by the sides of the tiles.
+double WinogradMacShare(const Array<Type>& arguments);
 
 }  // namespace treadle::ops::cpu
