@@ -148,3 +148,16 @@ def test_inputs_have_sizes_that_a_tensor_can_have(size):
         tvm.compile(model_of("Identity", [0, size]))
     with pytest.raises(tvm.error.ShapeError, match=f"input 'x' can't have a dimension of {size} \\(the limit is 2\\^48\\)"):
         tvm.compile(model_of("Identity", ["n", "m"]), shapes={"x": (0, size)})
+
+
+def test_results_that_are_too_large():
+    """Which node asks for memory that there isn't: its size follows from numbers of a run."""
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Tile", ["r", "n"], ["y"], name="it")],
+                              "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+                                    helper.make_tensor_value_info("n", TensorProto.INT64, [1])],
+                              [helper.make_empty_tensor_value_info("y")])
+    model = tvm.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), threads=1)
+    feeds = {"x": np.ones(4, "float32")}
+    assert model.run(None, {**feeds, "n": INT64([2])})[0].shape == (8,)
+    with pytest.raises(tvm.error.RuntimeError, match=r"^'it': a buffer of \d+ bytes was asked for; the limit is"):
+        model.run(None, {**feeds, "n": INT64([1 << 42])})

@@ -27,6 +27,21 @@ class GrowingTensorNode final : public NDArrayNode {
 
 constexpr size_t kMaxStackBytes = size_t{4} << 30;
 
+/// "'Tile#3': " where a register's tensor is the result of a kernel of that imported node, the first one at `at` or
+/// later.
+std::string PlaceOfResult(const Program& program, const Function& function, size_t at, int32_t reg) {
+  for (; at < function.code.size(); ++at) {
+    const Instruction& i = function.code[at];
+    if (i.op != Opcode::kKernel) continue;
+    const KernelDecl& kernel = program.kernels[static_cast<size_t>(i.imm)];
+    const uint32_t* operands = function.operands.data() + i.args_begin;
+    const uint32_t *end = operands + kernel.tensors, *results = end - kernel.outputs;
+    if (std::find(results, end, static_cast<uint32_t>(reg)) == end) continue;
+    return i.b < 0 ? std::string() : StrCat("'", program.strings[static_cast<size_t>(i.b)], "': ");
+  }
+  return std::string();
+}
+
 /// Programs know types of devices: the first one of the type is meant.
 Device FirstOf(int64_t device_type) { return {static_cast<DLDeviceType>(device_type), 0}; }
 
@@ -502,9 +517,18 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
       r_[i.dst] = value;
       break;
     }
-    case Opcode::kAllocTensor:
-      r_[i.dst] = Alloc(ShapeOf(i), UnpackDType(i.imm), i.b);
+    case Opcode::kAllocTensor: {
+      const Frame& frame = frames_.back();
+      auto place = [&] { return PlaceOfResult(model_->program_, *frame.function, frame.pc, i.dst); };
+      try {
+        r_[i.dst] = Alloc(ShapeOf(i), UnpackDType(i.imm), i.b);
+      } catch (const ShapeError& e) {
+        throw ShapeError(place() + e.what());
+      } catch (const RuntimeError& e) {
+        throw RuntimeError(place() + e.what());
+      }
       break;
+    }
     case Opcode::kReadInt: {
       const NDArrayNode* tensor = HostTensorAt(i.a);
       if (i.imm >= NumElements(tensor->shape))
