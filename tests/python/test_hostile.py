@@ -5,6 +5,8 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
+import types
 import zlib
 
 import numpy as np
@@ -144,6 +146,19 @@ workers.answer_tasks(lambda task: {{"die": lambda: os.abort(), "hang": lambda: t
     assert worker.ask(what="hang")["kind"] == "hang"
     assert worker.ask(what="answer") == {"what": "answer", "fixed": 3}
     worker.close()
+
+
+@pytest.mark.parametrize("busy, fault", [(False, "refused"), (True, "hang")])
+def test_limits_of_time_are_of_processor_time(busy, fault):
+    """On a busy machine models that take no time hung: the limit was of what passed."""
+    start = time.monotonic()
+
+    def wait(_):
+        while busy or time.monotonic() < start + 2:
+            time.sleep(0 if busy else 0.1)
+
+    case = types.SimpleNamespace(data=b"", files=wait, feeds={}, want="ok", expected=None, size=0)
+    assert hostile.in_child(case, seconds=1)[0].startswith(fault)
 
 
 def test_indices_that_are_numbers_are_refused():
