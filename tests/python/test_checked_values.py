@@ -123,13 +123,22 @@ def @main(%x: Tensor[(1, 1, 4, 4, 8), float32], %w: Tensor[(1, 8, 1, 1, 1, 8), f
 LISTED = """
 def @main(%x: Tensor[(16, 64), uint8], %w: Tensor[(1, 2, 2, 8), int32], %c: Tensor[(1, 3, 2), int32],
           %b: Tensor[(8), int32]) { qnn.contrib_listed_dense(%x, %w, %c, %b, units=8, complements=False) }"""
+LISTED_CONV = """
+def @main(%x: Tensor[(1, 1, 4, 4, 8), uint8], %w: Tensor[(1, 2, 2, 8), int32], %c: Tensor[(1, 3, 2), int32],
+          %b: Tensor[(8), int32], %p: Tensor[(), uint8]) {
+  qnn.contrib_listed_conv2d_NCHWc(%x, %w, %c, %b, %p, kernel_size=[1, 1], channels=8, data_layout="NCHW8c",
+                                  out_layout="NCHW8c")
+}"""
 
 
 @pytest.mark.parametrize("text, good, position, wrong, expected", [
     (SELECTING, [7, 6, 5, 4, 3, 2, 1, 0], 7, 8, "element 7 of 'channels' of nn.contrib_conv2d_select_NCHWc is 8, not from 0 to 7"),
     (SELECTING, [0] * 8, 1, -1, "element 1 of 'channels' of nn.contrib_conv2d_select_NCHWc is -1, not from 0 to 7"),
     (LISTED, [[[0, 15], [3, 3], [2, 2]]], 3, 16, "element 3 of 'words' of qnn.contrib_listed_dense is 16, not from 0 to 15"),
-    (LISTED, [[[0, 1], [2, 3], [2, 2]]], 4, 3, "element 4 of 'words' of qnn.contrib_listed_dense is 3, not from 0 to 2")])
+    (LISTED, [[[0, 1], [2, 3], [2, 2]]], 4, 3, "element 4 of 'words' of qnn.contrib_listed_dense is 3, not from 0 to 2"),
+    # 4 x 4 pixels of 8 bytes, and their complements; a word of the last pixel begins 120 bytes later.
+    (LISTED_CONV, [[[0, 132], [3, 3], [2, 2]]], 1, 133, "element 1 of 'words' of qnn.contrib_listed_conv2d_NCHWc is 133, not from 0 to 132"),
+    (LISTED_CONV, [[[0, 1], [2, 3], [2, 2]]], 5, 3, "element 5 of 'words' of qnn.contrib_listed_conv2d_NCHWc is 3, not from 0 to 2")])
 def test_operands_that_say_where_kernels_read(text, good, position, wrong, expected):
     """Passes make them as constants; others could make kernels read anywhere."""
     module = relay.fromtext('#[version = "0.0.5"]' + text)

@@ -53,6 +53,12 @@ def contrib_depthwise_conv2d_NCHWc(data: ExprLike, weight: ExprLike, pad_value: 
         out_dtype: DTypeLike = 'void') -> Expr:
     """Convolution of each channel of blocked bytes, in int32."""
 
+def contrib_listed_conv2d_NCHWc(data: ExprLike, weight: ExprLike, words: ExprLike, correction: ExprLike,
+        pad_value: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0), dilation: Sizes = (1, 1),
+        groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None, data_layout: str = 'NCHW',
+        kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void') -> Expr:
+    """Convolution of bytes with lists of the words of a window that weights meet, in int32."""
+
 def contrib_listed_dense(data: ExprLike, weight: ExprLike, words: ExprLike, correction: ExprLike, units: int = 0,
         complements: bool = False) -> Expr:
     """Matrix product of bytes with lists of the words of a row that weights meet, in int32."""

@@ -4,7 +4,7 @@
 // of products have nothing left to do but to multiply and add.
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
-#include "targets/cpu/kernels/byte_lists.h"
+#include "targets/cpu/kernels/listed_window.h"
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "targets/cpu/machine.h"
@@ -17,7 +17,8 @@ const DataType kShort = DataType::Int(16);
 
 class ByteWidener : public MixedModeMutator {
  public:
-  explicit ByteWidener(bool has_lists) : has_lists_(has_lists) {}
+  /// `lanes`: floats of a vector of a machine that has products of lists of bytes, else 0.
+  explicit ByteWidener(int lanes) : lanes_(lanes) {}
 
  private:
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
@@ -32,7 +33,7 @@ class ByteWidener : public MixedModeMutator {
       return post;
     }
     if (conv && (call->args[1].as<ConstantNode>() == nullptr || IsDepthwise(call, data))) return post;
-    if (!conv && HasLists(call)) return post;
+    if (conv ? ConvHasLists(pre, call) : HasLists(call)) return post;
     Array<Expr> args = call->args.Map([this](const Expr& arg) { return Widened(arg); });
     return Call(call->op, args, call->attrs, call->type_args, call->span);
   }
@@ -46,10 +47,17 @@ class ByteWidener : public MixedModeMutator {
   /// Whether bytes are multiplied as they are: a product of a constant matrix whose weights fit 16-bit sums.
   bool HasLists(const CallNode* call) const {
     const auto* weight = call->args[1].as<ConstantNode>();
-    if (!has_lists_ || weight == nullptr) return false;
+    if (lanes_ == 0 || weight == nullptr) return false;
     const auto* matmul = call->attrs.as<ops::MatmulAttrs>();
     if (matmul != nullptr && matmul->transpose_a) return false;
     return ops::cpu::ListsOfMatrix(weight->data, matmul != nullptr && !matmul->transpose_b) != nullptr;
+  }
+
+  bool ConvHasLists(const CallNode* typed, const CallNode* call) const {
+    const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
+    if (lanes_ == 0 || attrs == nullptr || !attrs->IsIn("NCHW", "OIHW")) return false;
+    const runtime::NDArray& weight = call->args[1].as<ConstantNode>()->data;
+    return ops::cpu::ListsOfConv(ops::cpu::ByteConvSizes(typed), weight, lanes_) != nullptr;
   }
 
   Expr Widened(const Expr& e) {
@@ -69,7 +77,7 @@ class ByteWidener : public MixedModeMutator {
   }
 
   std::unordered_map<const Object*, Expr> widened_;
-  bool has_lists_;
+  int lanes_;
   std::vector<Expr> kept_;  ///< keys of the above stay alive
 };
 
@@ -87,11 +95,13 @@ namespace transform {
 
 Pass WidenBytes(const Target& target) {
   const bool widens = MultipliesPairs(target);
-  const bool lists = target.defined() && ops::cpu::HasByteLists(target->Features());
+  constexpr int kFloat = 32;
+  const bool has_lists = target.defined() && ops::cpu::HasByteLists(target->Features());
+  const int lanes = has_lists ? target->Features().vector_lanes(kFloat) : 0;
   return CreateFunctionPass(
-      [widens, lists](const Function& func, const IRModule&, const PassContext&) {
+      [widens, lanes](const Function& func, const IRModule&, const PassContext&) {
         const ops::cpu::WeightForms forms;
-        return widens ? Downcast<Function>(ByteWidener(lists).Mutate(func)) : func;
+        return widens ? Downcast<Function>(ByteWidener(lanes).Mutate(func)) : func;
       },
       {"WidenBytes", 0, {"InferType"}, "widens operands of products to 16 bits where the machine multiplies those"});
 }

@@ -14,6 +14,9 @@ namespace {
 constexpr int kLanes = kListBlock, kBytes = 4, kPairs = kLanes * 2;
 /// Sums of positive weights, and of negative ones, whose products with 0 .. 255 fit 16 bits.
 constexpr int kFits = 128;
+/// Words of a part of a row, of which a list has all entries before those of the next: what a tile of rows has of it
+/// stays in the L1 cache.
+constexpr int64_t kPart = 512;
 
 /// The weights of a block that meet one word of the data.
 using Quad = std::array<int8_t, kLanes * kBytes>;
@@ -49,11 +52,11 @@ struct Item {
   int least;  ///< of the heaviest sums, the lighter form's
   bool used = false;
 
-  Item(int64_t of, const Quad& weights) : word(of), quad(weights) {
+  Item(int64_t of, const Quad& weights, bool complements) : word(of), quad(weights) {
     for (const int form : {0, 1}) {
       loads[form] = LoadOf(quad, form != 0);
       // -(-128) isn't int8.
-      bool possible = true;
+      bool possible = form == 0 || complements;
       for (size_t i = 1; i < quad.size(); i += 2) possible = possible && (form == 0 || quad[i] != -128);
       fits[form] = possible && Most(loads[form]) <= kFits;
     }
@@ -70,12 +73,12 @@ struct Slot {
 using Entry = std::array<Slot, 2>;
 
 /// The items of a block: its quads, those that fit neither way in two halves.
-std::vector<Item> ItemsOf(const std::vector<Quad>& quads) {
+std::vector<Item> ItemsOf(const std::vector<Quad>& quads, bool complements) {
   std::vector<Item> items;
   for (size_t q = 0; q < quads.size(); ++q) {
     const auto word = static_cast<int64_t>(q);
     if (std::all_of(quads[q].begin(), quads[q].end(), [](int8_t w) { return w == 0; })) continue;
-    const Item whole(word, quads[q]);
+    const Item whole(word, quads[q], complements);
     if (whole.fits_any()) {
       items.push_back(whole);
       continue;
@@ -85,13 +88,14 @@ std::vector<Item> ItemsOf(const std::vector<Quad>& quads) {
       half[i] = static_cast<int8_t>(quads[q][i] / 2);
       rest[i] = static_cast<int8_t>(quads[q][i] - half[i]);
     }
-    items.emplace_back(word, half);
-    items.emplace_back(word, rest);
+    items.emplace_back(word, half, complements);
+    items.emplace_back(word, rest, complements);
     items.back().order = 1;
   }
-  // The heaviest first, which fit the fewest others.
+  // The heaviest of a part first, which fit the fewest others.
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
-    return std::tuple(-a.least, a.word, a.order) < std::tuple(-b.least, b.word, b.order);
+    return std::tuple(a.word / kPart, -a.least, a.word, a.order) <
+           std::tuple(b.word / kPart, -b.least, b.word, b.order);
   });
   return items;
 }
@@ -118,6 +122,7 @@ std::vector<Entry> EntriesOf(std::vector<Item>& items) {
     int tried = 0;
     for (size_t j = i + 1; j < items.size() && tried < kMostTried; ++j) {
       if (items[j].used) continue;
+      if (items[j].word / kPart != items[i].word / kPart) break;
       ++tried;
       if (!Join(items[i], items[j], &entry)) continue;
       items[j].used = true;
@@ -156,7 +161,8 @@ bool ByteLists::Pay() const {
   return mean_entries * kEntry <= kLeastGain * static_cast<double>(quads);
 }
 
-ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at) {
+ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at,
+                        bool complements) {
   constexpr size_t kStep = 16;  // so that lists of equal matrices are mostly equally long, and share a kernel
   const int64_t count = (results + kListBlock - 1) / kListBlock;
   std::vector<Block> blocks(static_cast<size_t>(count));
@@ -169,7 +175,7 @@ ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<cons
       }
     }
     Block& block = blocks[static_cast<size_t>(b)];
-    block.items = ItemsOf(all);
+    block.items = ItemsOf(all, complements);
     block.entries = EntriesOf(block.items);
     entries = std::max(entries, (block.entries.size() + kStep - 1) / kStep * kStep);
   }

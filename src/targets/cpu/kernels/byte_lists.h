@@ -36,8 +36,10 @@ struct ByteLists {
   bool Pay() const;
 };
 
-/// Lists for weights of `results` rows of `quads` words each; `at(r, q)`: the four weights of one.
-ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at);
+/// Lists for weights of `results` rows of `quads` words each; `at(r, q)`: the four weights of one. `complements`:
+/// whether words may be complemented.
+ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at,
+                        bool complements = true);
 
 /// The lists of a constant int8 matrix (n, k) or, `k_first`, (k, n); null where they don't pay.
 std::shared_ptr<const ByteLists> ListsOfMatrix(const runtime::NDArray& weight, bool k_first);

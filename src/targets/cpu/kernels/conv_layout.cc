@@ -92,8 +92,12 @@ Problem LaidOut(const Problem& open, const CallNode* call) {
 }  // namespace
 
 void SetCallSizes(const CallNode* call, const relay::LayoutArgs& args, ConvProblemNode* p) {
+  SetCallSizes(call, args.Type(0), args.Type(1), p);
+}
+
+void SetCallSizes(const CallNode* call, const TensorTypeNode* data, const TensorTypeNode* kernel, ConvProblemNode* p) {
   const auto* a = call->attrs.as<Conv2DAttrs>();
-  const auto *data = args.Type(0), *kernel = args.Type(1), *type = call->type_as<TensorTypeNode>();
+  const auto* type = call->type_as<TensorTypeNode>();
   p->dtype = data->dtype;
   p->weight_dtype = kernel->dtype;
   p->out_dtype = type->dtype;

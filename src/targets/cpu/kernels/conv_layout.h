@@ -21,6 +21,8 @@ Problem ConvProblem(const relay::CallNode* call, const relay::LayoutArgs& args, 
 
 /// What a call of a convolution in NCHW says itself: sizes and dtypes. Left as they are for other ranks.
 void SetCallSizes(const relay::CallNode* call, const relay::LayoutArgs& args, ConvProblemNode* problem);
+void SetCallSizes(const relay::CallNode* call, const TensorTypeNode* data, const TensorTypeNode* kernel,
+                  ConvProblemNode* problem);
 
 /// Sizes of a convolution on blocked data (N, IC/ib, H, W, ib), or plain data, with results (N, OC/ob, OH, OW, ob); all
 /// but the kernel's.

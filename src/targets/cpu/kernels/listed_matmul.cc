@@ -9,14 +9,12 @@
 #include "ops/infer.h"
 #include "ops/macs.h"
 #include "ops/te_util.h"
-#include "targets/cpu/kernels/byte_lists.h"
+#include "targets/cpu/kernels/listed_sums.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/weight_forms.h"
-#include "targets/cpu/kernels/words.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/constant_operands.h"
-#include "treadle/tir/loop_hints.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -25,7 +23,7 @@ using relay::ConstantNode;
 using relay::Expr;
 
 constexpr const char* kName = "listed_dense";
-constexpr int64_t kBytes = 4, kWords = 2;  ///< bytes of a word, words of an entry
+constexpr int64_t kBytes = kListBytes, kWords = kListWords;
 const DataType kWord = DataType::Int(32), kByte = DataType::UInt(8);
 
 /// data (m.., k) uint8; weight (ceil(units / 8), entries, 2, 8) int32; words (ceil(units / 8), entries + 1, 2) int32,
@@ -100,16 +98,12 @@ Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs
       [&](const Array<te::Var>& i) {
         const PrimExpr block = tir::floordiv(i[last], Index(kListBlock)),
                        lane = tir::floormod(i[last], Index(kListBlock));
-        auto word = [&](int64_t n) {
-          const PrimExpr start = tir::cast(i[last]->dtype, words(block, entry->var, Index(n))) * Index(kBytes);
-          return MakeWord(kByte, [&](int64_t byte) {
-            Array<PrimExpr> from = Indices(i);
-            from.Set(last, start + Index(byte));
-            return rows(from);
-          });
+        auto row = [&](const PrimExpr& offset) {
+          Array<PrimExpr> from = Indices(i);
+          from.Set(last, offset);
+          return rows(from);
         };
-        auto weights = [&](int64_t n) { return weight(block, entry->var, Index(n), lane); };
-        return te::Sum(tir::dot_two_words(word(0), weights(0), word(1), weights(1)), {entry});
+        return te::Sum(ListedTerm({weight, words, kBytes, entry, i[last]->dtype}, block, lane, row), {entry});
       },
       "listed_dense", "listed_dense", AnchorAttrs(kName, "sum", Make<Problem, ListedDenseProblemNode>([&](auto& p) {
                                                     p.m = 1;
@@ -142,64 +136,9 @@ double ListedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& r
   return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
 }
 
-// ---- Plans and what they cost ----
-
-class ListedDensePlanNode : public PlanNode {
- public:
-  int64_t mr = 1, mc_tiles = 1;
-  TREADLE_NODE(ListedDensePlanNode, PlanNode, "schedule.ListedDensePlan")
-  template <typename R>
-  static void Reflect(R& r) {
-    r.Field("mr", &ListedDensePlanNode::mr).Doc("register tile: rows");
-    r.Field("mc_tiles", &ListedDensePlanNode::mc_tiles).Doc("tiles of rows that use a list before the next one");
-  }
-};
-
-constexpr int64_t kMostRows =
-    10;  ///< of a tile: beside their sums, two vectors of weights, one of ones and two to spare
-
-std::vector<Plan> Space(const Problem& problem, const Machine&) {
+ListedSizes SizesOf(const Problem& problem) {
   const auto& p = *problem.as<ListedDenseProblemNode>();
-  std::vector<Plan> plans;
-  const int64_t rows = p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m);
-  // Rows stay in the L1 cache while lists pass: of weights, which are read in order, less is read than of rows.
-  for (const int64_t tiles : {1, 2, 4}) {
-    for (int64_t mr = std::min(rows, kMostRows); mr >= std::min(rows, kMostRows / 2); --mr) {
-      if (tiles > 1 && tiles * mr > rows) continue;
-      plans.push_back(Make<Plan, ListedDensePlanNode>([&](auto& plan) {
-        plan.mr = mr;
-        plan.mc_tiles = tiles;
-      }));
-    }
-  }
-  return plans;
-}
-
-double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  constexpr double kEntry = 3.2, kLoop = 1;  // multiply-adds of floats that an entry takes as long as for a row; cycles
-  const auto& p = *problem.as<ListedDenseProblemNode>();
-  const auto& plan = *chosen.as<ListedDensePlanNode>();
-  const int64_t m = p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m), group = plan.mr * plan.mc_tiles;
-  const auto rows = static_cast<double>(plan.mr), entries = static_cast<double>(p.entries);
-  const int64_t blocks = p.n / kListBlock, groups = (m + group - 1) / group;
-  const int64_t row_tiles = (m + plan.mr - 1) / plan.mr;
-  const auto tiles = static_cast<double>(row_tiles * blocks);
-  const double step = std::max(machine.fma_latency_cycles, rows * kEntry * machine.fma_cycles) + kLoop;
-  const double tile = entries * step + Fitted().product_tile + Fitted().product_store * rows;
-  const double bytes = static_cast<double>(p.n * kWords * kBytes) * entries;
-  const double again = static_cast<double>(groups - 1) * machine.l2_cycles_per_byte;
-  const double alone = tiles * tile + bytes * (machine.weight_cycles_per_byte + again);
-  const int64_t threads = ModelledThreads(machine), parts = groups * blocks;
-  return threads == 1 ? alone : alone * (1 + LoadImbalance(parts, 1, 1, 1, threads)) / 2;
-}
-
-std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
-  const auto& p = *problem.as<ListedDenseProblemNode>();
-  const auto& plan = *chosen.as<ListedDensePlanNode>();
-  if (plan.mr < 1 || plan.mr > kMaxTileWidth || (p.m >= 0 && plan.mr > std::max<int64_t>(1, p.m))) {
-    return StrCat("tiles of ", plan.mr, " rows, of ", p.m);
-  }
-  return plan.mc_tiles < 1 ? StrCat(plan.mc_tiles, " tiles of rows") : "";
+  return {1, p.m, p.n, p.entries, p.words * kBytes * (p.complements ? 2 : 1)};
 }
 
 // ---- The schedule ----
@@ -215,31 +154,6 @@ void CopyRows(Schedule& sch, const BlockRV& copy, const ListedDenseProblemNode& 
   sch.Vectorize(parts[2]);
   sch.Unroll(parts[0]);
   if (!outer.empty()) FuseParallel(sch, outer, work);
-}
-
-/// Sums of a tile of rows list after list, from registers into memory, where what follows reads them; false, and
-/// nothing done, where it isn't one block.
-bool ComputeLists(Schedule& sch, const BlockRV& product, const LoopRV& tile, const LoopRV& readers, size_t rank) {
-  const std::vector<BlockRV> consumers = sch.GetConsumers(product);
-  if (consumers.size() != 1) return false;
-  const tir::Buffer sums = sch.Get(product)->writes[0]->buffer;
-  const auto& reads = sch.Get(consumers[0])->reads;
-  int operand = -1;
-  for (size_t i = 0; i < reads.size(); ++i) {
-    if (reads[i]->buffer.same_as(sums)) operand = static_cast<int>(i);
-  }
-  if (operand < 0) return false;
-  const BlockRV copy = sch.CacheRead(consumers[0], operand, "local");
-  sch.ComputeAt(copy, tile);
-  std::vector<LoopRV> axes = LoopsUnder(sch, copy, tile);  // .., m, n
-  std::vector<LoopRV> columns = sch.Split(axes[rank - 1], {kRest, PrimExpr(kListBlock)});
-  if (axes[rank - 2].defined()) sch.Reorder({columns[0], axes[rank - 2], columns[1]});
-  ComputeTile(sch, product, columns[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
-  if (axes[rank - 2].defined()) sch.Unroll(axes[rank - 2]);
-  sch.Vectorize(columns[1]);
-  sch.Annotate(columns[0], tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
-  sch.Annotate(readers, tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
-  return true;
 }
 
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
@@ -266,10 +180,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     }
     outer.push_back(rows[0]);
   }
-  for (const LoopRV& loop : sch.GetLoops(product)) {
-    const bool entries = Extent(sch, loop) == p.entries && sch.Get(loop)->kind == tir::ForKind::kSerial;
-    if (entries) sch.Annotate(loop, tir::attr::kListLength, IntImm(DataType::Int(64), 1));
-  }
+  MarkLists(sch, product, p.entries);
   sch.Vectorize(columns[1]);
   outer.push_back(columns[0]);
   FuseParallel(sch, outer, work);
@@ -315,9 +226,13 @@ void RegisterLoops() {
   kernel.target = "cpu";
   kernel.plan_type = ListedDensePlanNode::StaticTypeInfo();
   kernel.least_gain = 0.95;
-  kernel.space = Space;
-  kernel.cycles = Cycles;
-  kernel.why_not_plan = WhyNotPlan;
+  kernel.space = [](const Problem& problem, const Machine&) { return ListedSpace(SizesOf(problem)); };
+  kernel.cycles = [](const Problem& problem, const Machine& machine, const Plan& plan) {
+    return ListedCycles(SizesOf(problem), machine, plan);
+  };
+  kernel.why_not_plan = [](const Problem& problem, const Machine&, const Plan& plan) {
+    return WhyNotListedPlan(SizesOf(problem), plan);
+  };
   kernel.apply = Apply;
   schedule::RegisterKernel(std::move(kernel));
 }
