@@ -250,7 +250,7 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
           } else if (mode == "wrap") {
             position = tir::floormod(position, tir::max(size, Index(1)));
           }
-          at.push_back(Clamp(position, Index(0), size - 1));
+          at.push_back(mode == "constant" ? position : Clamp(position, Index(0), size - 1));
         }
         if (mode != "constant") return x(at);
         return tir::if_then_else(inside, x(at), inputs[2](Array<PrimExpr>{}));

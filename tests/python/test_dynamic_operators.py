@@ -74,6 +74,13 @@ def test_pad_by_a_list_of_a_length_that_is_not_declared():
           [{"x": floats(2, 3), "p": np.array([1, 0, 2, 3])}])
 
 
+def test_pads_of_a_run_by_borders_of_any_sign():
+    borders = ([0] * 8, [0, 0, 1, 2, 0, 0, 3, 4], [1, 2, 0, 0, 2, 1, 5, 0], [0, 1, -2, 9, 0, -1, 3, -4], [0, 0, -5, -3, 0, 0, 6, 7],
+               [0, 0, 70, 0, 0, 0, -4, 0])
+    check([helper.make_node("Pad", ["x", "p", "v"], ["y"])], {"x": (FLOAT, ["n", 3, "h", "w"]), "p": (INT64, [8]), "v": (FLOAT, [])}, ["y"],
+          [{"x": floats(2, 3, 6, 21), "p": np.array(p), "v": np.array(7, np.float32)} for p in borders])
+
+
 def test_grid_whose_coordinates_are_not_declared():
     check([helper.make_node("GridSample", ["x", "g"], ["y"])],
           {"x": (FLOAT, ["n", "c", "h", "w"]), "g": (FLOAT, ["n", "p", "q", "two"])}, ["y"],

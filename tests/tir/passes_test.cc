@@ -87,6 +87,29 @@ TEST(LoopPartition, IterationsBeyondADynamicEndDoNotRun) {
   EXPECT_THAT(after, HasSubstr("floordiv((n + 7), 8)"));
 }
 
+/// Borders that a run gives: read once, so that loops can be cut at them. What the function writes stays where it is.
+TEST(LoopPartition, LoopsAreCutAtNumbersOfOperands) {
+  const auto after = [](const std::string& noalias) {
+    const std::string text = R"(primfn(a: handle, b: handle, c: handle) -> ()
+  attr = {"global_symbol": "f", "tir.noalias": )" +
+                             noalias + R"(}
+  buffers = {A: Buffer(p: Pointer(float32), float32, [64], []),
+             B: Buffer(q: Pointer(int64), int64, [2], []),
+             C: Buffer(r: Pointer(int64), int64, [2], [])}
+  buffer_map = {a: A, b: B, c: C} {
+    for (i: int64, 0i64, 64i64) {
+      A[i] = @tir.if_then_else(((i - max(q[1], 0i64)) >= 0i64), 1f32, 2f32, dtype=float32)
+    }
+    for (i: int64, 0i64, 2i64) { if (i < r[0]) { r[i] = 0i64 } }
+})";
+    return AsText(LoopPartition(ParsePrimFunc(text), LowerConfig()), false);
+  };
+  EXPECT_THAT(after("True"), HasSubstr("let read: int64 = max(B[1], 0i64)"));
+  EXPECT_THAT(after("True"), HasSubstr("A[i_1] = 1f32"));
+  EXPECT_THAT(after("True"), HasSubstr("< C[0]"));
+  EXPECT_THAT(after("False"), Not(HasSubstr("let read")));
+}
+
 /// A loop whose whole body has an end needs nothing after its main part, and one around parallel loops no forms.
 TEST(LoopPartition, DynamicEndsOfAllThatIsDoneLeaveNoRest) {
   const char* text = R"(

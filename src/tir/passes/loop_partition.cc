@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arith/loop_scope.h"
+#include "tir/passes/hoist_reads.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/tir/any_expressions.h"
@@ -477,6 +478,7 @@ class Partitioner : public StmtExprMutator {
 
 PrimFunc LoopPartition(PrimFunc func, const LowerConfig& config) {
   if (config.simple_mode) return func;
+  func = HoistReads(std::move(func));
   Stmt body = Partitioner().Run(func->body);
   if (func->HasNonzeroAttr(kAnyExpressions)) body = VectorShortener().Run(body);
   return WithBody(std::move(func), body);
