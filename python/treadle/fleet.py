@@ -155,14 +155,15 @@ def _ray():
 
 
 def _run(ray, coordinator, actors, until, report, output, page=None):
-    """Keeps each actor busy with a batch and one in line behind it."""
+    """Keeps each actor busy with a batch and one in line behind it. One that was lost gets batches again once it answers:
+    that a node needs time to come back isn't counted as a try of a batch."""
     page = page or Page(None, len(actors))
     credit = dict.fromkeys(range(len(actors)), 2)
     line = {index: [] for index in credit}  # batches of each actor, the one under way first
-    away = dict.fromkeys(credit, 0.0)  # until when a lost actor isn't asked
-    under_way, pending, answered = {}, {}, False
+    away, asked = {}, {}  # lost actors: when they are asked whether they are back; calls that ask
+    under_way, pending, answered, silent = {}, {}, False, 0
     while clock.monotonic() < until:
-        for index in [i for i, left in credit.items() if left > 0 and away[i] <= clock.monotonic()]:
+        for index in [i for i, left in credit.items() if left > 0 and i not in away]:
             while credit[index] > 0 and (batch := coordinator.next_batch()) is not None:
                 credit[index] -= 1
                 call = actors[index].measure.remote(coordinator.sessions[batch.task].task, batch.incumbent, batch.plans)
@@ -170,8 +171,21 @@ def _run(ray, coordinator, actors, until, report, output, page=None):
                 line[index].append(batch.id)
         if not pending and coordinator.finished:
             break
-        ready, _ = ray.wait(list(pending), num_returns=1, timeout=1) if pending else (clock.sleep(0.1) or [], [])
+        for index in [i for i, at in away.items() if at <= clock.monotonic() and i not in asked.values()]:
+            asked[actors[index].__ray_ready__.remote()] = index
+        calls = [*pending, *asked]
+        ready, _ = ray.wait(calls, num_returns=1, timeout=1) if calls else (clock.sleep(0.1) or [], [])
         for call in ready:
+            if call in asked:
+                index = asked.pop(call)
+                try:
+                    ray.get(call)
+                    del away[index]
+                except ray.exceptions.RayActorError as error:
+                    away[index], silent = clock.monotonic() + 2, silent + 1
+                    if not answered and silent > 2 * len(actors):
+                        raise Error(f"no slot answers: {error}") from None
+                continue
             index, batch_id = pending.pop(call)
             credit[index] += 1
             try:
@@ -182,7 +196,7 @@ def _run(ray, coordinator, actors, until, report, output, page=None):
             except ray.exceptions.RayActorError as error:
                 report(f"a slot was lost: {error}")
                 page.lost(index)
-                if away[index] <= clock.monotonic():
+                if index not in away:
                     under_way[index] = line[index][0]
                 coordinator.lost(batch_id, begun=under_way[index] == batch_id)
                 away[index] = clock.monotonic() + 2

@@ -66,17 +66,24 @@ def nodes_of(count):
     return cluster, slots
 
 
-def tuned(model, output, count, monkeypatch, lose_after=None):
-    """(records without what depends on the moment, batches that were measured again)."""
+def tuned(model, output, count, monkeypatch, lose=False):
+    """(records without what depends on the moment, batches that were measured again). The rounds end the session, however
+    long they take; `lose`: a node goes once records are written, which is while batches are under way on all nodes."""
     monkeypatch.setattr(fleet, "Slot", Simulated)
     cluster, slots = nodes_of(count)
-    said = []
+    said, losing = [], []
+
+    def heard(line):
+        said.append(line)
+        if lose and not losing and output.exists() and output.stat().st_size:
+            losing.append(threading.Thread(target=cluster.remove_node, args=(slots[0],), kwargs={"allow_graceful": False}))
+            losing[0].start()
     try:
-        if lose_after is not None:
-            threading.Timer(lose_after, lambda: cluster.remove_node(slots[0], allow_graceful=False)).start()
-        fleet.tune(model, output, time="120s", target="llvm -mcpu=x86-64-v3 -num-cores=2", ray=cluster.address, batch=4,
-                   max_rounds=3, progress=said.append)
+        fleet.tune(model, output, time="24h", target="llvm -mcpu=x86-64-v3 -num-cores=2", ray=cluster.address, batch=4,
+                   max_rounds=3, progress=heard)
     finally:
+        for thread in losing:
+            thread.join()
         ray.shutdown()
         cluster.shutdown()
     again = max([int(line.split(", ")[1].split(" ")[0]) for line in said if "measured again" in line], default=0)
@@ -90,30 +97,40 @@ def test_one_and_three_nodes_and_a_lost_one_give_the_same_records(model, tmp_pat
     one, _ = tuned(model, tmp_path / "one.jsonl", 1, monkeypatch)
     three, again = tuned(model, tmp_path / "three.jsonl", 3, monkeypatch)
     assert one and one == three and again == 0
-    lost, again = tuned(model, tmp_path / "lost.jsonl", 3, monkeypatch, lose_after=6)
+    lost, again = tuned(model, tmp_path / "lost.jsonl", 3, monkeypatch, lose=True)
     assert lost == one and again <= 1
 
 
 def test_a_real_slot(model, tmp_path):
     """With the compiler, the child that measures, and a confirmation where there is a winner."""
     output = tmp_path / "records.jsonl"
-    fleet.tune(model, output, time="60s", ray="local", batch=4, max_rounds=1, page=tmp_path / "fleet.html")
+    fleet.tune(model, output, time="24h", ray="local", batch=4, max_rounds=1, page=tmp_path / "fleet.html")
     records = tuning.read_records(output)["records"]
     assert "Fleet, ended" in (tmp_path / "fleet.html").read_text()
     assert len(records) >= 8 and not {r["err"] for r in records if r["state"] == "error"}
 
 
+class Stopped(Exception):
+    pass
+
+
 def test_a_driver_that_is_started_again_continues(model, tmp_path, monkeypatch):
     monkeypatch.setattr(fleet, "Slot", Simulated)
     output, cluster = tmp_path / "records.jsonl", nodes_of(1)[0]
+
+    def stop(_line):
+        """After the first records: in the middle of the session."""
+        if output.exists() and output.stat().st_size:
+            raise Stopped
     try:
-        options = dict(target="llvm -mcpu=x86-64-v3 -num-cores=2", ray=cluster.address, batch=4, max_rounds=3)
-        fleet.tune(model, output, time="3s", **options)
+        options = dict(target="llvm -mcpu=x86-64-v3 -num-cores=2", ray=cluster.address, batch=4, max_rounds=3, time="24h")
+        with pytest.raises(Stopped):
+            fleet.tune(model, output, progress=stop, **options)
         before = tuning.read_records(output)["records"]
-        fleet.tune(model, output, time="120s", **options)
+        fleet.tune(model, output, **options)
         records = tuning.read_records(output)["records"]
     finally:
         ray.shutdown()
         cluster.shutdown()
     measured = [(r["problem"], r["plan"]) for r in records if r["state"] in ("rejected", "error")]
-    assert len(records) > len(before) and len(measured) == len(set(measured))
+    assert before and len(records) > len(before) and len(measured) == len(set(measured))

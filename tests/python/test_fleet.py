@@ -76,6 +76,86 @@ def test_a_plan_that_ends_workers_is_an_error_and_the_session_goes_on():
     assert len(coordinator.winners()) == 3
 
 
+class FakeRay:
+    """Of Ray what the driver of a fleet calls, on a clock of its own. Actor 0 is lost in the middle of its first batch and
+    doesn't answer before `back`."""
+
+    class exceptions:
+        class RayActorError(Exception):
+            pass
+
+        class RayTaskError(Exception):
+            pass
+
+    def __init__(self, actors, back):
+        self.now, self.back, self.down = 0.0, back, False
+        self.batches_while_down = 0
+        self.actors = [FakeActor(self, i) for i in range(actors)]
+
+    def monotonic(self):
+        return self.now
+
+    time = monotonic
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+    def wait(self, calls, num_returns, timeout):
+        self.now += 1
+        return calls[:1], calls[1:]
+
+    def get(self, call):
+        kind, actor, batch = call.kind, call.actor, call.batch
+        lost = actor.index == 0 and self.now < self.back
+        if lost:
+            self.batches_while_down += kind == "measure" and self.down
+            raise self.exceptions.RayActorError("it died")
+        return answer(batch) if kind == "measure" else None
+
+
+class FakeCall:
+    def __init__(self, kind, actor, batch=None):
+        self.kind, self.actor, self.batch = kind, actor, batch
+
+
+class FakeActor:
+    def __init__(self, ray, index):
+        self.ray, self.index = ray, index
+        self.measure, self.__ray_ready__ = self, FakeReady(self)
+
+    def remote(self, _task, incumbent, plans):
+        self.ray.down |= self.index == 0 and self.ray.now > 3  # its first two batches are lost by then
+        return FakeCall("measure", self, fleet.Batch(0, 0, incumbent, plans))
+
+
+class FakeReady:
+    def __init__(self, actor):
+        self.actor = actor
+
+    def remote(self):
+        return FakeCall("ready", self.actor)
+
+
+@pytest.mark.parametrize("back", [0, 10, 1000])
+def test_a_lost_node_gets_no_batches_before_it_is_back(back, monkeypatch, tmp_path):
+    """However long that takes, no batch is given up, and the records are the same."""
+    ray = FakeRay(2, back)
+    monkeypatch.setattr(fleet, "clock", ray)
+    coordinator = fleet.Coordinator([task(m) for m in (64, 96)], batch=4, round_size=16, max_rounds=4, now=lambda: 0)
+    fleet._run(ray, coordinator, ray.actors, float("inf"), lambda line: None, str(tmp_path / "records.jsonl"))
+    assert coordinator.finished and ray.batches_while_down == 0 and coordinator.measured_again == (1 if back else 0)
+    lines = (tmp_path / "records.jsonl").read_text()
+    assert lines and '"state":"error"' not in lines
+
+
+def test_slots_that_never_answer_end_the_session(monkeypatch, tmp_path):
+    ray = FakeRay(1, float("inf"))
+    monkeypatch.setattr(fleet, "clock", ray)
+    coordinator = fleet.Coordinator([task(64)], batch=4, round_size=16, max_rounds=4, now=lambda: 0)
+    with pytest.raises(treadle.Error, match="no slot answers"):
+        fleet._run(ray, coordinator, ray.actors, float("inf"), lambda line: None, str(tmp_path / "records.jsonl"))
+
+
 def test_without_ray_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(treadle.Error, match=r"treadle\[tune\]"):
