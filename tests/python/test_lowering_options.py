@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import treadle as tvm
+from treadle import te
 from treadle.script import tir as T
 
 
@@ -45,3 +46,28 @@ def test_options_with_the_only_value(key, value):
 def test_refused_options(key, value, message):
     with pytest.raises(tvm.Error, match=message):
         build(**{key: value})
+
+
+@pytest.mark.parametrize("width,lanes", [(14, 5), (14, 8), (20, 6), (11, 4), (9, 7)])
+@pytest.mark.parametrize("outer", [None, 16])
+def test_tails_of_rows_in_local_buffers(width, lanes, outer):
+    """Rows of a local buffer follow one another: what lies beyond the end of one belongs to the next."""
+    x = te.placeholder((6, width), name="x")
+    y = te.compute((6, width), lambda i, j: x[i, j] * 2.0, name="y")
+    s = te.create_schedule(y.op)
+    local = s.cache_write(y, "local")
+    rows, row = s[y].split(y.op.axis[0], factor=2)
+    at = rows
+    if outer is not None:  # the end depends on the tile
+        at, inner = s[y].split(y.op.axis[1], factor=outer)
+        s[y].reorder(rows, at, row, inner)
+    s[local].compute_at(s[y], at)
+    i, j = local.op.axis
+    parts, vector = s[local].split(j, factor=lanes)
+    s[local].unroll(i)
+    s[local].unroll(parts)
+    s[local].vectorize(vector)
+    values = np.random.default_rng(0).standard_normal((6, width)).astype(np.float32)
+    out = tvm.nd.array(np.zeros((6, width), np.float32))
+    tvm.build(s, [x, y], target="llvm -mcpu=x86-64-v3")(tvm.nd.array(values), out)
+    np.testing.assert_array_equal(out.numpy(), values * 2)

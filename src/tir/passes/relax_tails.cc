@@ -92,8 +92,9 @@ class LoopStack {
       const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
       PrimExpr rest = analyzer_.Simplify(Substitute(linear[1], SingleValues()));
       if (coefficient == nullptr || *coefficient <= 0) return std::nullopt;
-      // Of a constant bound unrolling leaves nothing beyond the end.
-      if (AsConstInt(rest) != nullptr || UsesUnrolled(rest)) return std::nullopt;
+      // Of a bound that is the same for all tiles unrolling leaves nothing beyond the end, and the buffer may end
+      // there: what follows is another row.
+      if (!UsesOthers(rest) || UsesUnrolled(rest)) return std::nullopt;
       PrimExpr last = analyzer_.Simplify(floordiv(neg(rest), make_const(rest.dtype(), *coefficient)));
       return Tail{var, cast(var.dtype(), last)};
     }
@@ -112,6 +113,13 @@ class LoopStack {
     return arith::UsesVar(e, [&](const VarNode* v) {
       return std::any_of(loops_.begin(), loops_.end(),
                          [&](const ForNode* loop) { return loop->loop_var.get() == v && others_.count(v) == 0; });
+    });
+  }
+  /// Whether it depends on anything but the place in a tile.
+  bool UsesOthers(const PrimExpr& e) const {
+    return arith::UsesVar(e, [&](const VarNode* v) {
+      return std::none_of(loops_.begin(), loops_.end(),
+                          [&](const ForNode* loop) { return loop->loop_var.get() == v && others_.count(v) == 0; });
     });
   }
   bool UsesUnrolled(const PrimExpr& e) const {
