@@ -117,7 +117,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto rows = static_cast<double>(p.oh), taps = static_cast<double>(p.kh * p.kw);
   const double registers =
       std::ceil(static_cast<double>(p.oc_block) / std::max(1, machine.vector_lanes(32))) * static_cast<double>(p.ow);
-  double row = taps * (given.ow < 0 ? DynamicRowCycles : TileCycles)({plan.tile_ow, 1}, p.ow, p.oc_block, machine) +
+  const RegisterTile tile{plan.tile_ow, 1};
+  double row = taps * (given.ow < 0 ? DynamicRowCycles(tile, p.ow, p.oc_block, machine)
+                                    : TileCycles(tile, p.ow, p.oc_block, machine)) +
                fitted.depthwise_store * registers +
                fitted.depthwise_tile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
   if (p.dtype.bits() == 8) row *= fitted.depthwise_widen;

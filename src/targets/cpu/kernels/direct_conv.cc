@@ -244,8 +244,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
     plan.oh_block = s.oh;
   }
   const int64_t width = s.RowWidth(plan.oh_block);
+  const RegisterTile tile{plan.tile_ow, plan.tile_oc};
   double tile_cycles =
-      (dynamic ? DynamicRowCycles : TileCycles)({plan.tile_ow, plan.tile_oc}, width, s.oc_block, machine);
+      dynamic ? DynamicRowCycles(tile, width, s.oc_block, machine) : TileCycles(tile, width, s.oc_block, machine);
   if (s.selects) {
     const auto tiles = static_cast<double>((width + plan.tile_ow - 1) / plan.tile_ow);
     tile_cycles += tiles * Fitted().tile_select / static_cast<double>(plan.tile_oc);

@@ -85,6 +85,7 @@ struct TileSizes {
     columns *= rows;
     rows = 1;
   }
+  int64_t panel() const { return 4 * ic * oc_block; }  ///< bytes of a point's weights of a block
   double weight_bytes() const { return 4 * static_cast<double>(points * ic * oc_block * oc_blocks); }
   double bytes(int64_t channels) const {
     return 4 * static_cast<double>(batch * points * rows * columns) * static_cast<double>(channels);
@@ -93,8 +94,8 @@ struct TileSizes {
 
 /// The register tile of a plan.
 RegisterTile TileOfPlan(const TileSizes& s, const WinogradPlanNode& plan, const Machine& machine) {
-  return s.dynamic ? ChooseDynamicTile(s.columns, s.oc_block, s.oc_blocks, machine)
-                   : ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine);
+  return s.dynamic ? ChooseDynamicTile(s.columns, s.oc_block, s.oc_blocks, machine, s.panel())
+                   : ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine, s.panel());
 }
 
 /// Cycles of a step of the products of all tiles of an image: of whole strips, and of one of the rest.
@@ -104,8 +105,8 @@ double ProductCycles(const TileSizes& s, const WinogradPlanNode& plan, const Mac
   const RegisterTile tile = TileOfPlan(s, plan, machine);
   auto cycles = [&](int64_t width) {
     if (width == 0) return 0.0;
-    if (s.dynamic) return DynamicRowCycles(tile, width, s.oc_block, machine);
-    return ChooseTile(width, s.oc_block, s.oc_blocks, machine).cycles;
+    if (s.dynamic) return DynamicRowCycles(tile, width, s.oc_block, machine, s.panel());
+    return ChooseTile(width, s.oc_block, s.oc_blocks, machine, s.panel()).cycles;
   };
   return static_cast<double>(strips) * cycles(tiles) + cycles(rest);
 }

@@ -61,16 +61,22 @@ struct RegisterTile {
   int64_t width, blocks;
   double cycles = 0;  ///< that one step of the sums takes for a row and one block of channels
 };
-/// The fastest tile for rows of `width` results of `channels` lanes, with `blocks` such rows sharing inputs.
-RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine);
+/// The fastest tile for rows of `width` results of `channels` lanes, with `blocks` such rows sharing inputs. `panel`:
+/// bytes of the weights of one block, which all tiles of a row read: of more than the L1 cache holds, each tile reads
+/// them from the L2 cache.
+RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine,
+                        int64_t panel = 0);
 /// RegisterTile::cycles of a tile for such rows.
-double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine);
+double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine,
+                  int64_t panel = 0);
 /// Cycles of a step of a row of `width` results whose end the run decides: whole tiles, then one of the forms that
 /// lowering makes of narrower ones.
-double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine);
+double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine,
+                        int64_t panel = 0);
 /// The fastest tile where the run decides how wide rows are: for rows of the width `usual` and for endless ones, which
 /// count alike. Narrow tiles have several blocks of channels, as their sums have to hide the latency of multiply-adds.
-RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine);
+RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine,
+                               int64_t panel = 0);
 /// Whether sums and operands of a tile have registers.
 bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine);
 /// Steps of a sum that the loop of such a tile has written out, by ComputeTile. `selects`: channels are looked up, so

@@ -91,25 +91,32 @@ bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::M
   return tile.width == 1 || tile.width * weights + std::min(tile.width, weights) + 2 <= machine.vector_registers;
 }
 
-double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine) {
+double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine,
+                  int64_t panel) {
   if (width < 0) width = kSymbolicWidth;
   const int64_t registers = RegistersOf(channels, machine), full = width / tile.width, tail = width % tile.width;
   double cycles = static_cast<double>(full) * StepCycles(tile.width, tile.blocks, registers, channels, machine);
   if (tail != 0) cycles += StepCycles(tail, tile.blocks, registers, channels, machine) + Fitted().tile_tail;
-  return cycles / static_cast<double>(tile.blocks);
+  cycles /= static_cast<double>(tile.blocks);
+  if (panel * tile.blocks <= machine.l1_bytes * 3 / 4) return cycles;
+  constexpr int64_t kElement = 4;
+  const int64_t tiles = full + (tail != 0 ? 1 : 0);
+  return cycles + static_cast<double>(tiles * channels * kElement) * machine.l2_cycles_per_byte;
 }
 
-double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine) {
+double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine,
+                        int64_t panel) {
   const int64_t rest = width % tile.width, whole = width - rest;
-  double row = whole == 0 ? 0 : TileCycles(tile, whole, channels, machine);
+  double row = whole == 0 ? 0 : TileCycles(tile, whole, channels, machine, panel);
   if (rest != 0) {
     const RegisterTile last{tir::NarrowedWidth(rest, tile.width), tile.blocks};
-    row += TileCycles(last, last.width, channels, machine);
+    row += TileCycles(last, last.width, channels, machine, panel);
   }
   return row;
 }
 
-RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine) {
+RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine,
+                               int64_t panel) {
   RegisterTile best{1, 1};
   best.cycles = HUGE_VAL;
   for (int64_t b = 1; b <= std::min(kMaxBlocks, blocks); ++b) {
@@ -117,15 +124,16 @@ RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, 
     for (int64_t t = 1; t <= kMaxTileWidth; ++t) {
       RegisterTile tile{t, b};
       if (!FitsRegisters(tile, channels, machine)) break;
-      tile.cycles = DynamicRowCycles(tile, usual, channels, machine) / static_cast<double>(usual) +
-                    TileCycles(tile, kSymbolicWidth, channels, machine) / static_cast<double>(kSymbolicWidth);
+      tile.cycles = DynamicRowCycles(tile, usual, channels, machine, panel) / static_cast<double>(usual) +
+                    TileCycles(tile, kSymbolicWidth, channels, machine, panel) / static_cast<double>(kSymbolicWidth);
       if (tile.cycles < best.cycles) best = tile;
     }
   }
   return best;
 }
 
-RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine) {
+RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine,
+                        int64_t panel) {
   if (width < 0) width = kSymbolicWidth;
   RegisterTile best{1, 1};
   double least = HUGE_VAL;
@@ -134,7 +142,7 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const s
     for (int64_t t = 1; t <= std::min<int64_t>(width, kMaxTileWidth); ++t) {
       RegisterTile tile{t, b};
       if (!FitsRegisters(tile, channels, machine)) break;
-      tile.cycles = TileCycles(tile, width, channels, machine);
+      tile.cycles = TileCycles(tile, width, channels, machine, panel);
       if (tile.cycles >= least) continue;
       least = tile.cycles;
       best = tile;
