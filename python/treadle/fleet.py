@@ -156,7 +156,7 @@ def _ray():
 
 def _run(ray, coordinator, actors, until, report, output, page=None):
     """Keeps each actor busy with a batch and one in line behind it. One that was lost gets batches again once it answers:
-    that a node needs time to come back isn't counted as a try of a batch."""
+    that a node needs time to come back isn't counted as a try of a batch. Returns the actors that answer."""
     page = page or Page(None, len(actors))
     credit = dict.fromkeys(range(len(actors)), 2)
     line = {index: [] for index in credit}  # batches of each actor, the one under way first
@@ -210,7 +210,27 @@ def _run(ray, coordinator, actors, until, report, output, page=None):
             line[index].remove(batch_id)
         tuning.append_records(output, coordinator.take_lines())
         report(f"{len(pending)} batches on {len(actors)} slots, {coordinator.measured_again} measured again")
-    return pending
+    return [actor for index, actor in enumerate(actors) if index not in away]
+
+
+def _confirm(ray, coordinator, actors, report):
+    """Pairs of (task, plan) and what became of them. Where an actor is lost, another one confirms."""
+    actors, waiting = list(actors), list(coordinator.winners())
+    while waiting and actors:
+        calls = [(pair, actors[i % len(actors)]) for i, pair in enumerate(waiting)]
+        calls = [(pair, actor, actor.confirm.remote(*pair)) for pair, actor in calls]
+        waiting = []
+        for pair, actor, call in calls:
+            try:
+                yield pair, ray.get(call)
+            except ray.exceptions.RayActorError as error:
+                report(f"a slot was lost: {error}")
+                waiting.append(pair)
+                actors = [other for other in actors if other is not actor]
+            except ray.exceptions.RayError as error:
+                report(f"a plan couldn't be confirmed: {error}")
+    for _ in waiting:
+        report("a plan couldn't be confirmed: no slot answers")
 
 
 def tune(model: Any, output: "str | os.PathLike[str]", time: float | str = "10m", target: str = "llvm -mcpu=native",
@@ -247,17 +267,10 @@ def tune(model: Any, output: "str | os.PathLike[str]", time: float | str = "10m"
                  for i, t in enumerate(tasks)}
         coordinator = Coordinator(tasks, seed, batch, max_rounds=max_rounds, tried=tried, seeds=seeds, now=clock.time)
         shown = Page(page, count)
-        _run(module, coordinator, actors, clock.monotonic() + tuning.seconds_of(time), report, output, shown)
+        alive = _run(module, coordinator, actors, clock.monotonic() + tuning.seconds_of(time), report, output, shown)
         shown.write(last=True)
         confirmed = 0
-        calls = [(task, plan, actors[i % count].confirm.remote(task, plan))
-                 for i, (task, plan) in enumerate(coordinator.winners())]
-        for task, plan, call in calls:
-            try:
-                found = module.get(call)
-            except module.exceptions.RayError as error:
-                report(f"a plan couldn't be confirmed: {error}")
-                continue
+        for (task, plan), found in _confirm(module, coordinator, alive, report):
             state = "confirmed" if found.pop("accepted") else "rejected"
             confirmed += state == "confirmed"
             tuning.append_records(output, [tuning.record_line(task, plan=plan, state=state, t=int(clock.time()), **found)])

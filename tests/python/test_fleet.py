@@ -128,6 +128,41 @@ class FakeActor:
         return FakeCall("measure", self, fleet.Batch(0, 0, incumbent, plans))
 
 
+class Confirming:
+    """An actor that confirms `count` plans, and is lost then."""
+
+    def __init__(self, ray, count):
+        self.ray, self.count, self.confirm = ray, count, self
+
+    def remote(self, task, plan):
+        self.count -= 1
+        return (self.count >= 0, plan)
+
+
+def test_plans_are_confirmed_by_slots_that_are_left():
+    class Ray:
+        class exceptions:
+            class RayError(Exception):
+                pass
+
+            class RayActorError(RayError):
+                pass
+
+        def get(self, call):
+            if not call[0]:
+                raise self.exceptions.RayActorError("it died")
+            return {"accepted": True}
+
+    class Winners:
+        def winners(self):
+            return [("task", str(i)) for i in range(7)]
+    for counts, expected in (((9, 9), 7), ((1, 9, 0), 7), ((0, 2), 2), ((), 0)):
+        ray, said = Ray(), []
+        found = [pair for pair, _ in fleet._confirm(ray, Winners(), [Confirming(ray, n) for n in counts], said.append)]
+        assert len(found) == len(set(found)) == expected
+        assert sum("no slot answers" in line for line in said) == 7 - expected
+
+
 class FakeReady:
     def __init__(self, actor):
         self.actor = actor
