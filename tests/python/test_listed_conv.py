@@ -111,6 +111,14 @@ def test_windows_at_odd_bytes_have_no_complements(tmp_path):
     check(model, weight, data(rng, shape), zero=128, **attributes)
 
 
+def test_a_dynamic_number_of_images(tmp_path):
+    rng = np.random.default_rng(1)
+    weight, attributes = gaussian(rng, (96, 64, 5, 5)), {"pads": [2, 2, 2, 2]}
+    model = convolution(("images", 64, 9, 9), weight, zero=7, **attributes)
+    assert is_listed(model, tmp_path)
+    check(model, weight, [x for images in (1, 3) for x in data(rng, (images, 64, 9, 9))], zero=7, **attributes)
+
+
 @pytest.mark.parametrize("kind", ["small", "one sign", "extreme channels", "sparse", "zero"])
 def test_unusual_weights(tmp_path, kind):
     rng = np.random.default_rng(5)
