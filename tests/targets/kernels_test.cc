@@ -8,6 +8,7 @@
 
 #include "ir/accuracy.h"
 #include "ops/conv.h"
+#include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/machine_costs.h"
 #include "treadle/ir/transform.h"
@@ -403,6 +404,17 @@ TEST(KernelsTest, GroupsBecomeOneWhereTheyHaveNoWholeBlocks) {
   for (const char* machine : {"avx2", "avx512"}) {
     EXPECT_EQ(BestField("conv2d.grouped", Grouped(32, 256, 56, 256, 3), machine, "merged"), 1);
     EXPECT_EQ(BestField("conv2d.grouped", Grouped(32, 128, 56, 128, 3), machine, "merged"), 2);
+  }
+}
+
+/// Blocks would be as many tiles whatever the number of rows: those beyond the last row are tested one by one.
+TEST(KernelsTest, DynamicRowsOfAProductThatPacksHaveNoBlocks) {
+  RegisterKernels();
+  const Machine machine = MachineFor("avx2");
+  for (const auto& [k, n] : {std::pair<int64_t, int64_t>{8, -1}, {64, -1}, {64, 128}}) {
+    for (const Plan& plan : MatmulSpace(Product(-1, k, n, true), machine)) {
+      EXPECT_EQ(plan.as<MatmulPlanNode>()->mc_tiles, 1) << ToJson(plan);
+    }
   }
 }
 

@@ -193,9 +193,12 @@ int64_t LargestDivisor(int64_t value, int64_t most) {
 }
 
 /// Rows that stay in a cache near by while panels pass over them: the fewer blocks of them the better, for each reads
-/// all of the right operand. Of a dynamic number of rows that aren't packed as many as the L2 cache holds. In tiles.
+/// all of the right operand. Of a dynamic number of rows that aren't packed as many as the L2 cache holds; one tile
+/// where the right operand is packed by the way, which all rows pass in any case: tiles of a block that lie beyond the
+/// last row are tested one by one. In tiles.
 int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, bool packed, const Machine& machine) {
   const bool dynamic = p.m < 0;
+  if (dynamic && p.packs_b) return 1;
   const int64_t bytes = dynamic && !packed ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
   const int64_t most = std::max<int64_t>(1, bytes / (std::max<int64_t>(1, p.k) * kWord * mr));
   const int64_t tiles = (std::max<int64_t>(p.m, 0) + mr - 1) / mr;
