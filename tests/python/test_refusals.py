@@ -150,6 +150,16 @@ def test_inputs_have_sizes_that_a_tensor_can_have(size):
         tvm.compile(model_of("Identity", ["n", "m"]), shapes={"x": (0, size)})
 
 
+@pytest.mark.parametrize("op, regions, attributes", [
+    ("RoiAlign", [np.ones((2, 4), "float32"), INT64([0, 0])], {}),
+    ("MaxRoiPool", [np.ones((2, 5), "float32")], {"pooled_shape": [2, 2]}),
+])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_images_of_regions_have_four_axes(op, regions, attributes, shape):
+    """Without an axis the number of images was an internal error."""
+    assert f"node 'it' ({op}): " in str(refusal(model_of(op, shape, regions, **attributes), shape))
+
+
 def test_results_that_are_too_large():
     """Which node asks for memory that there isn't: its size follows from numbers of a run."""
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Tile", ["r", "n"], ["y"], name="it")],

@@ -42,6 +42,7 @@ Expr Iota(NodeImport& n, const Expr& count) {
 }  // namespace
 
 Expr DimOf(NodeImport& n, const Expr& x, int axis) {
+  if (axis < 0 || axis >= RankOf(x)) n.Invalid(StrCat("an operand of rank ", RankOf(x), " has no axis ", axis));
   const int64_t* size = AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]);
   if (size != nullptr) return IntScalar(n, *size);
   return n.Call("take", {ShapeOf(n, x), IntScalar(n, axis)}, {{"axis", int64_t{0}}, {"mode", "error"}});

@@ -96,6 +96,7 @@ std::vector<int64_t> NodeImport::StaticShapeOf(const Expr& expr) {
 }
 
 int64_t NodeImport::StaticDim(const Expr& expr, int axis) {
+  if (axis < 0 || axis >= RankOf(expr)) Invalid(StrCat("an operand of rank ", RankOf(expr), " has no axis ", axis));
   const int64_t* dim = AsConstInt(TypeOf(expr)->shape[static_cast<size_t>(axis)]);
   if (dim == nullptr) {
     Unsupported(StrCat("dimension ", axis,

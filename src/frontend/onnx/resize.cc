@@ -252,6 +252,7 @@ Expr ImportRoiAlign(NodeImport& n) {
   if (mode != "half_pixel" && mode != "output_half_pixel") {
     n.Invalid(StrCat("coordinate_transformation_mode \"", mode, "\" isn't one of the operator's"));
   }
+  if (n.Rank(0) != 4) n.Invalid(StrCat("X has rank ", n.Rank(0), ", expected 4"));
   Expr images = n.Call("subtract", {DimOf(n, n.In(0), 0), n.Scalar(DataType::Int(64), 1)});
   Expr batch = CheckedValues(n, n.In(2), "at_most", images, "batch index");
   batch = n.ExpandDims(n.Cast(batch, n.DType(1)), 1);

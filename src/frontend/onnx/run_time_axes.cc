@@ -31,6 +31,7 @@ Array<PrimExpr> Hints(NodeImport& n, const relay::Expr& shape) {
 }  // namespace
 
 Term DimOf(const Term& x, int axis) {
+  if (axis < 0 || axis >= x.rank()) x.node().Invalid(StrCat("an operand of rank ", x.rank(), " has no axis ", axis));
   const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
   if (size != nullptr) return IntNum(x.node(), *size);
   return ShapeOf(x).Element(axis);
