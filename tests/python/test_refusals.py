@@ -88,6 +88,12 @@ def test_resize_has_no_other_modes(attribute, shape):
 
 
 @pytest.mark.parametrize("shape", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+def test_sizes_of_resize_are_a_vector(shape):
+    model = model_of("Resize", shape, [INT64(8)], names=["x", "", "", "c"])
+    assert "node 'it' (Resize): input 3 has rank 0, expected a vector" in str(refusal(model))
+
+
+@pytest.mark.parametrize("shape", [STATIC, DYNAMIC], ids=["static", "dynamic"])
 @pytest.mark.parametrize("known", [True, False])
 def test_pad_has_no_other_modes(shape, known):
     model = model_of("Pad", shape, [INT64([0, 0, 1, 1, 0, 0, 1, 1])], mode="mirror")
@@ -155,8 +161,8 @@ def test_inputs_have_sizes_that_a_tensor_can_have(size):
     ("MaxRoiPool", [np.ones((2, 5), "float32")], {"pooled_shape": [2, 2]}),
 ])
 @pytest.mark.parametrize("shape", [(), (3,)])
-def test_images_of_regions_have_four_axes(op, regions, attributes, shape):
-    """Without an axis the number of images was an internal error."""
+def test_images_have_four_axes(op, regions, attributes, shape):
+    """The size of an axis that there isn't was an internal error."""
     assert f"node 'it' ({op}): " in str(refusal(model_of(op, shape, regions, **attributes), shape))
 
 

@@ -138,6 +138,9 @@ void SetFromSizes(NodeImport& n, Resampling& r, const Ints& axes, const Ints& si
 /// Inputs: X, roi, scales, sizes (version 10: X, scales). The roi only counts for tf_crop_and_resize.
 Expr ImportResize(NodeImport& n) {
   CheckModes(n);
+  for (size_t i = 1; i < n.num_inputs(); ++i) {
+    if (n.Has(i) && n.Rank(i) != 1) n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", expected a vector"));
+  }
   auto given = [&](size_t i) { return !n.Has(i) || n.IsKnown(i); };
   const bool old_version = n.version() == 10;
   if (!given(old_version ? 1 : 2) ||
