@@ -110,7 +110,8 @@ def test_a_dynamic_number_of_rows(tmp_path):
     check(model, weight, [x for rows in (1, 9, 10, 31) for x in data(rng, (rows, 512))])
 
 
-@pytest.mark.parametrize("target", ["llvm -mcpu=znver4", "llvm -mcpu=x86-64-v4", "llvm -mcpu=x86-64-v2", "c"])
+@pytest.mark.parametrize("target", ["llvm -mcpu=znver4", "llvm -mcpu=x86-64-v4", "llvm -mcpu=x86-64-v2",
+                                    "llvm -mcpu=x86-64-v3 -mattr=+amx-tile,+amx-int8", "c"])
 def test_other_machines_have_other_products(tmp_path, target):
     assert not is_listed(product((9,), gaussian(np.random.default_rng(2), 512, 32)), tmp_path, target)
 

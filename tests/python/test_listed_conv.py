@@ -155,7 +155,7 @@ def test_other_kernels_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["llvm -mcpu=znver4", "llvm -mcpu=skylake-avx512", "llvm -mcpu=sapphirerapids",
-                                    "llvm -mcpu=x86-64-v2", "c"])
+                                    "llvm -mcpu=x86-64-v3 -mattr=+amx-tile,+amx-int8", "llvm -mcpu=x86-64-v2", "c"])
 def test_other_machines_have_other_products(tmp_path, target):
     weight = gaussian(np.random.default_rng(2), (128, 256, 1, 1))
     assert not is_listed(convolution((1, 256, 7, 7), weight), tmp_path, target)

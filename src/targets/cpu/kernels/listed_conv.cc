@@ -254,7 +254,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   if (!p.not_blocked.empty()) return p.not_blocked;
   if (p.dtype != kByte || p.weight_dtype != DataType::Int(8)) return "operands aren't uint8 and int8";
-  if (!HasByteLists(machine)) return "the machine has other products of bytes";
+  if (!HasByteLists(machine) || machine.byte_tile_cycles > 0) return "the machine has other products of bytes";
   return ListsOfConv(p, p.weight, machine.vector_lanes(32)) != nullptr
              ? ""
              : "too few of the weights fit sums of 16 bits together";

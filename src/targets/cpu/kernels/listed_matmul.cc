@@ -193,7 +193,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (p.dtype != kByte || p.weight_dtype != DataType::Int(8) || p.out_dtype != kWord) {
     return "operands aren't uint8 and int8, summed in int32";
   }
-  if (!HasByteLists(machine)) return "the machine has other products of bytes";
+  if (!HasByteLists(machine) || machine.byte_tile_cycles > 0) return "the machine has other products of bytes";
   if (!p.not_packed.empty()) return p.not_packed;
   if (p.weight.get() == nullptr || p.batch != 1) return "the right operand isn't a constant matrix";
   const bool pays = ListsOfMatrix(p.weight, !p.transpose_b) != nullptr;

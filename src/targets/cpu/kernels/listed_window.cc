@@ -83,7 +83,8 @@ int64_t QuadsOfPairs(const ConvProblemNode& p, int lanes) {
 bool Pay(const ConvProblemNode& p, const ByteLists& lists, int lanes) {
   constexpr double kEntry = 1.4, kEntryOfGroups = 1.6, kCopied = 0.25, kSpread = 0.5, kLeastGain = 0.95;
   const ListedWindow window = WindowOf(p);
-  const auto blocks = static_cast<double>((p.oc + kListBlock - 1) / kListBlock);
+  const int64_t lists_of_oc = (p.oc + kListBlock - 1) / kListBlock;
+  const auto blocks = static_cast<double>(lists_of_oc);
   const double copied = static_cast<double>(window.forms() * window.image()) / static_cast<double>(p.oh * p.ow) /
                         static_cast<double>(kBytes) * kCopied;
   auto quads = static_cast<double>(QuadsOfPairs(p, lanes));
