@@ -139,7 +139,7 @@ Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const M
     SetLayouts(args, p.ic, p.oc, machine.vector_lanes(32), &p);
     if (out.is_blocked() && p.groups == 1) p.out_layout = out;
   });
-  const Problem usual = LaidOut(open, call);
+  Problem usual = LaidOut(open, call);
   const std::optional<ChannelLayout> recorded = RecordedConvLayout(usual, machine);
   if (!recorded) return usual;
   auto other = MakeObject<ConvProblemNode>(*open.as<ConvProblemNode>());

@@ -27,7 +27,6 @@
 namespace treadle::ops::cpu {
 namespace {
 
-using relay::ConstantNode;
 using te::Tensor;
 using te::Var;
 
