@@ -297,3 +297,33 @@ def test_sizes_computed_in_int32(factor):
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         session = onnxruntime.InferenceSession(source.SerializeToString(), providers=["CPUExecutionProvider"])
         np.testing.assert_allclose(model.run(None, {"x": x})[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("branch", [False, True])
+def test_weights_of_subgraphs_in_a_loop_of_dynamic_length(branch):
+    """As PyTorch's exporter writes EmbeddingBag: the branch gives a weight of its own."""
+    weight = helper.make_tensor("k", FLOAT, [1, 4], [1, 2, 3, 4])
+    row = [helper.make_node("Gather", ["x", "at"], ["row"], axis=0)]
+    if branch:
+        own = helper.make_graph([], "own", [], [helper.make_tensor_value_info("k", FLOAT, [1, 4])], [weight])
+        other = helper.make_graph([helper.make_node("Neg", ["row"], ["r"])], "other", [], [helper.make_tensor_value_info("r", FLOAT, None)])
+        last = [helper.make_node("Equal", ["i", "one"], ["odd"]),
+                helper.make_node("If", ["odd"], ["result"], then_branch=own, else_branch=other)]
+    else:
+        last = [helper.make_node("Add", ["row", "k"], ["result"])]
+    body = helper.make_graph(
+        [helper.make_node("Unsqueeze", ["i", "axis"], ["at"]), *row, *last, helper.make_node("Identity", ["c"], ["go_on"])], "body",
+        [helper.make_tensor_value_info("i", INT64, []), helper.make_tensor_value_info("c", BOOL, [])],
+        [helper.make_tensor_value_info("go_on", BOOL, []), helper.make_tensor_value_info("result", FLOAT, None)],
+        [] if branch else [weight])
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["n", ""], ["rows"], body=body), helper.make_node("Squeeze", ["rows", "second"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", FLOAT, ["m", 4]), helper.make_tensor_value_info("n", INT64, [])],
+        [helper.make_tensor_value_info("y", FLOAT, ["trips", 4])],
+        [helper.make_tensor("one", INT64, [], [1]), helper.make_tensor("axis", INT64, [1], [0]), helper.make_tensor("second", INT64, [1], [1])])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    x = floats(5, 4)
+    k = np.array([[1, 2, 3, 4]], np.float32)
+    for trips in (1, 3, 5):
+        expected = x[:trips] + k if not branch else np.concatenate([k if i == 1 else -x[i:i + 1] for i in range(trips)])
+        np.testing.assert_allclose(model.run(None, {"x": x, "n": np.array(trips)})[0], expected, rtol=1e-6)

@@ -226,7 +226,9 @@ Expr Importer::WeightExpr(const std::string& name, const NDArray& value) {
   // What shapes are computed from has to be seen by the import; single numbers fuse into what uses them.
   bool small_integer = value.dtype().is_integral() && value.size() <= kMaxInlinedWeight;
   Span span(name);
-  if (options_.freeze_params || small_integer || value.size() == 1) return MakeConstant(value, span);
+  // A function's own are constants within it, as those that it captures are: it would have no such variable.
+  const bool within = !function_scopes_.empty();
+  if (options_.freeze_params || small_integer || value.size() == 1 || within) return MakeConstant(value, span);
   std::string unique = name;
   for (int i = 1; result_.params.count(unique) != 0; ++i) unique = StrCat(name, "_", i);
   relay::Var var = MakeVar(unique, TensorType(value.shape(), value.dtype()), span);
