@@ -150,8 +150,8 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
       const std::string place = call->span.defined() ? StrCat(" (", call->span.str(), ")") : "";
       schedule::ChoiceLog::Note(StrCat("# ", op->name, place, "\n", schedule::ToText(choice)));
     }
-    if (best == nullptr) return ops::FTECompute();
-    return best->kernel->compute ? best->kernel->compute : *own;
+    if (best != nullptr && best->kernel->compute) return best->kernel->compute;
+    return best == nullptr || own == nullptr ? ops::FTECompute() : *own;
   }
 
   schedule::Machine MachineOfTarget() const {
