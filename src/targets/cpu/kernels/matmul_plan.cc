@@ -107,7 +107,8 @@ double RowBytesCycles(const ProductSizes& s, const MatmulPlanNode& plan, const M
 /// Cycles of one product on one thread.
 double CyclesAlone(const ProductSizes& s, const MatmulPlanNode& plan, bool packs_b, const Machine& machine) {
   const FittedCosts& fitted = Fitted();
-  const auto tiles_m = static_cast<double>((s.m + plan.mr - 1) / plan.mr);
+  const int64_t row_tiles = (s.m + plan.mr - 1) / plan.mr;
+  const auto tiles_m = static_cast<double>(row_tiles);
   const auto tiles_n = static_cast<double>(s.panels) / static_cast<double>(plan.nr);
   const int64_t depth = plan.kc != 0 ? plan.kc : s.k;
   const double chunks = static_cast<double>(s.k) / static_cast<double>(depth), tiles = tiles_m * tiles_n;
@@ -143,7 +144,10 @@ int64_t TileRows(int64_t width, const Machine& machine) {
   widest = std::min<int64_t>(widest, kMaxTileWidth);
   auto step = [&](int64_t t) { return std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep; };
   // Rows that the last tile lacks are computed, too, and dropped.
-  auto cost = [&](int64_t t) { return static_cast<double>((width + t - 1) / t) * step(t); };
+  auto cost = [&](int64_t t) {
+    const int64_t tiles = (width + t - 1) / t;
+    return static_cast<double>(tiles) * step(t);
+  };
   if (width <= widest) return width;
   int64_t best = widest;
   for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
