@@ -110,6 +110,24 @@ TEST(LoopPartition, LoopsAreCutAtNumbersOfOperands) {
   EXPECT_THAT(after("False"), Not(HasSubstr("let read")));
 }
 
+/// Operands of one form are different ones.
+TEST(LoopPartition, NumbersOfSeveralOperandsStayApart) {
+  const std::string after = AsText(LoopPartition(ParsePrimFunc(R"(primfn(a: handle, b: handle, c: handle) -> ()
+  attr = {"global_symbol": "f", "tir.noalias": True}
+  buffers = {A: Buffer(p: Pointer(float32), float32, [64], []),
+             B: Buffer(q: Pointer(int64), int64, [1], []),
+             C: Buffer(r: Pointer(int64), int64, [1], [])}
+  buffer_map = {a: A, b: B, c: C} {
+    for (i: int64, 0i64, 64i64) {
+      A[i] = @tir.if_then_else(((i >= q[0]) && (i < r[0])), 1f32, 2f32, dtype=float32)
+    }
+})"),
+                                                 LowerConfig()),
+                                   false);
+  EXPECT_THAT(after, HasSubstr("= B[0]"));
+  EXPECT_THAT(after, HasSubstr("= C[0]"));
+}
+
 /// A loop whose whole body has an end needs nothing after its main part, and one around parallel loops no forms.
 TEST(LoopPartition, DynamicEndsOfAllThatIsDoneLeaveNoRest) {
   const char* text = R"(

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "tir/passes/pass_util.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/attrs.h"
-#include "treadle/ir/structural.h"
 
 namespace treadle::tir {
 namespace {
@@ -112,7 +112,8 @@ class ReadCollector : public StmtExprVisitor {
     in_condition_ = outer;
   }
   void Add(const PrimExpr& e) {
-    const bool known = std::any_of(found.begin(), found.end(), [&](const auto& f) { return StructuralEqual(f, e); });
+    const bool known =
+        std::any_of(found.begin(), found.end(), [&](const auto& f) { return arith::ExprDeepEqual(f, e); });
     if (!known) found.push_back(e);
   }
 
@@ -128,7 +129,7 @@ class ReadReplacer : public FoldingMutator {
  protected:
   PrimExpr VisitExpr(const PrimExpr& e) override {
     for (const auto& [value, var] : vars_) {
-      if (StructuralEqual(e, value)) return var;
+      if (arith::ExprDeepEqual(e, value)) return var;
     }
     return FoldingMutator::VisitExpr(e);
   }
