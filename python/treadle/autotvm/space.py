@@ -90,11 +90,9 @@ def _extent(axis):
     return int(axis) if isinstance(axis, int) else int(axis.dom.extent)
 
 
-def _factors(n):
+def get_factors(n: int) -> list[int]:
+    """The divisors of n, ascending."""
     return sorted({d for i in range(1, math.isqrt(n) + 1) if n % i == 0 for d in (i, n // i)})
-
-
-get_factors = _factors
 
 
 def get_pow2s(n: int) -> list[int]:
@@ -108,7 +106,7 @@ def _splits(extent, outputs, policy):
     if policy == "power2":
         sizes = [1 << i for i in range(extent.bit_length())]
     else:
-        sizes = _factors(extent)
+        sizes = get_factors(extent)
     for inner in itertools.product(sizes, repeat=outputs - 1):
         product = math.prod(inner)
         if product <= extent and (policy == "power2" or extent % product == 0):
@@ -329,7 +327,7 @@ class FallbackConfigEntity(ConfigSpace):
             raise Error(f"fallback_split: expected one -1 among the constraints of {name!r}, not {list(constraints)}")
         left, sizes = self._extents[name], [0] * len(constraints)
         for i in reversed([i for i, most in enumerate(constraints) if most > 0]):
-            sizes[i] = max(factor for factor in _factors(left) if factor <= constraints[i])
+            sizes[i] = max(factor for factor in get_factors(left) if factor <= constraints[i])
             left //= sizes[i]
         sizes[list(constraints).index(-1)] = left
         self._chosen[name] = SplitEntity(sizes)

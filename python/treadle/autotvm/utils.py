@@ -38,6 +38,7 @@ def sample_ints(low: int, high: int, m: int) -> list[int]:
 
 
 def get_func_name(func: Callable[..., Any]) -> str:
+    """The name that a function was registered by, else its own."""
     return str(getattr(func, "func_name", None) or getattr(func, "__qualname__", func))
 
 
