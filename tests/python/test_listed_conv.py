@@ -159,3 +159,13 @@ def test_other_kernels_are_kept(tmp_path):
 def test_other_machines_have_other_products(tmp_path, target):
     weight = gaussian(np.random.default_rng(2), (128, 256, 1, 1))
     assert not is_listed(convolution((1, 256, 7, 7), weight), tmp_path, target)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5, 6, 7])
+@pytest.mark.parametrize("size", [(2, 8), (7, 7)])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+def test_pixels_that_are_no_whole_words(channels, size, strides):
+    """The copy has columns beyond those of the image, so that its rows aren't one."""
+    rng = np.random.default_rng(channels)
+    weight, shape = gaussian(rng, (16, channels, 1, 1), 64), (2, channels, *size)
+    check(convolution(shape, weight, 4, strides=strides), weight, data(rng, shape), 4, strides=strides)

@@ -44,6 +44,7 @@ ListedWindow::ListedWindow(const ConvProblemNode& p, int64_t channels_of_pixel)
   high = (oh - 1) * stride_h + (kh - 1) * dilation_h + 1;
   wide = (ow - 1) * stride_w + span;
   if (channels % 2 != 0) wide += wide % 2;
+  pointwise = pointwise && wide == ow;
   complements = channels % 2 == 0 || stride_w % 2 == 0;
 }
 

@@ -25,7 +25,8 @@ struct ListedWindow {
   int64_t picked_h = 1, picked_w = 1;  ///< pixels of the image between those of the copy
   int64_t pad_t = 0, pad_l = 0;        ///< rows and columns before the image
   int64_t high = 0, wide = 0;          ///< rows and columns of the copy
-  bool pointwise, contiguous;          ///< contiguous: words of neighbouring pixels
+  bool pointwise;                      ///< windows of one element, of which the copy has no other pixels: one row
+  bool contiguous;                     ///< words of neighbouring pixels
   bool complements = false;            ///< whether all windows have odd bytes in the same places
 
   /// Of `channels` that a pixel of the data has.
