@@ -133,3 +133,12 @@ def test_loops_over_lists_end_where_the_list_does(target):
     built = treadle.build(add_listed, target=target)
     built(*(treadle.nd.array(a) for a in (words, weight, x)), y)
     np.testing.assert_array_equal(y.numpy(), [10, 4 + 8 + 18 + 8])
+
+
+def test_a_dynamic_depth():
+    """Only a run knows that it fits the weight: a product of another kind."""
+    rng = np.random.default_rng(12)
+    weight = gaussian(rng, 512, 40)
+    model = product((9,), weight)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "depth"
+    check(model, weight, data(rng, (9, 512)))

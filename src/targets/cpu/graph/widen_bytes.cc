@@ -33,7 +33,7 @@ class ByteWidener : public MixedModeMutator {
       return post;
     }
     if (conv && (call->args[1].as<ConstantNode>() == nullptr || IsDepthwise(call, data))) return post;
-    if (conv ? ConvHasLists(pre, call) : HasLists(call)) return post;
+    if (conv ? ConvHasLists(pre, call) : HasLists(data, call)) return post;
     Array<Expr> args = call->args.Map([this](const Expr& arg) { return Widened(arg); });
     return Call(call->op, args, call->attrs, call->type_args, call->span);
   }
@@ -45,9 +45,10 @@ class ByteWidener : public MixedModeMutator {
   }
 
   /// Whether bytes are multiplied as they are: a product of a constant matrix whose weights fit 16-bit sums.
-  bool HasLists(const CallNode* call) const {
+  bool HasLists(const TensorTypeNode* data, const CallNode* call) const {
     const auto* weight = call->args[1].as<ConstantNode>();
-    if (lanes_ == 0 || weight == nullptr) return false;
+    const bool known_depth = !data->shape.empty() && AsConstInt(data->shape[data->shape.size() - 1]) != nullptr;
+    if (lanes_ == 0 || weight == nullptr || !known_depth) return false;
     const auto* matmul = call->attrs.as<ops::MatmulAttrs>();
     if (matmul != nullptr && matmul->transpose_a) return false;
     return ops::cpu::ListsOfMatrix(weight->data, matmul != nullptr && !matmul->transpose_b) != nullptr;
