@@ -240,3 +240,13 @@ def test_infinities_reach_what_they_reach_in_plain_layouts(build, width):
     assert np.isfinite(expected).any()
     finite = np.isfinite(expected)
     assert np.abs(actual[finite] - expected[finite]).max() <= 1e-4 * np.ptp(expected[finite])
+
+
+@pytest.mark.parametrize("width", [256, 512])
+def test_an_input_of_groups_and_of_a_whole_convolution(width):
+    """Groups of 12 channels are in blocks of their own, with others between them; so the other convolution reads them."""
+    net, shape = Net(5), [1, 24, 15, 27]
+    model = net.model(net.add("Concat", net.conv("x", 24, 16, 3, group=2), net.conv("x", 24, 16, 3), axis=1), shape)
+    x = {"x": net.rng.standard_normal(shape).astype(np.float32)}
+    actual = treadle.compile(model, target=f"llvm -mcpu=native -vector-width={width}").run(None, x)[0]
+    np.testing.assert_allclose(actual, ReferenceEvaluator(model).run(None, x)[0], rtol=0, atol=1e-4)

@@ -284,6 +284,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
   if (std::string reason = WhyNotWinogradWindow(p); !reason.empty()) return reason;
   if (p.ic_block == 0) return "the input isn't blocked";
+  if (p.indexed_ic) return "channels of the input are in another order, with others between them";
   const int64_t vectors = kMinDynamicVectors * machine.vector_lanes(32);
   const int64_t least = IsDynamic(p) ? std::max<int64_t>(kMinChannels, vectors) : kMinChannels;
   if (p.ic < least || p.oc < least) return StrCat("fewer than ", least, " channels");
