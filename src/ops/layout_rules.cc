@@ -96,7 +96,7 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   size_t missing = 4 - shape.size();
   Shape aligned(missing, 1);
   aligned.insert(aligned.end(), shape.begin(), shape.end());
-  if (aligned[1] == -1) return std::nullopt;
+  if (aligned[1] == -1 || std::count(aligned.begin(), aligned.end(), 0) > 0) return std::nullopt;
   // One channel whose block is padded: the block must come from the operand that is in the layout.
   if (missing == 0 && aligned[1] == full[1] && args.LayoutOf(i) == layout) return args.Get(i, layout);
   if (aligned[1] == 1) {

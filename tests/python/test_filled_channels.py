@@ -250,3 +250,10 @@ def test_an_input_of_groups_and_of_a_whole_convolution(width):
     x = {"x": net.rng.standard_normal(shape).astype(np.float32)}
     actual = treadle.compile(model, target=f"llvm -mcpu=native -vector-width={width}").run(None, x)[0]
     np.testing.assert_allclose(actual, ReferenceEvaluator(model).run(None, x)[0], rtol=0, atol=1e-4)
+
+
+def test_an_empty_operand_beside_a_convolution():
+    net, shape = Net(6), [6, 1, 1, 1]
+    model = net.model(net.add("Add", net.conv("x", 1, 10), net.normal(3, 0)), shape)
+    x = {"x": net.rng.standard_normal(shape).astype(np.float32)}
+    assert treadle.compile(model).run(None, x)[0].shape == (6, 10, 3, 0)
