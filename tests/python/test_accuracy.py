@@ -149,3 +149,17 @@ def test_long_products_of_few_rows(rows):
     exact = x.astype(np.float64) @ weight
     error = treadle.compile(model)({"x": x})["y"] - exact
     assert np.sqrt(np.mean(error ** 2) / np.mean(exact ** 2)) < 2e-7  # 1e-6 for sums of 4096 terms at once
+
+
+@pytest.mark.parametrize("channels, outputs", [(40, 8), (24, 16), (32, 32), (12, 12)])
+def test_strict_keeps_what_is_not_finite_within_its_group(channels, outputs):
+    """Groups that become one multiply it by zeros."""
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]> g (float[1, {channels}, 9, 9] x) => (float[a, b, c, d] y) {{
+        y = Conv <group = 2> (x, w)
+    }}""")
+    weight = RNG.standard_normal((outputs, channels // 2, 3, 3)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    x = RNG.standard_normal((1, channels, 9, 9)).astype(np.float32)
+    x[0, 0] = np.nan
+    y = treadle.compile(model, accuracy="strict")({"x": x})["y"]
+    assert np.isnan(y[:, :outputs // 2]).all() and np.isfinite(y[:, outputs // 2:]).all()

@@ -4,6 +4,7 @@
 // conv2d.direct, which says what they cost, too.
 #include <algorithm>
 
+#include "ir/accuracy.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
@@ -104,12 +105,14 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   };
   const ChannelLayout out = relay::PaddedLayout(p.oc, lanes, p.groups);
   const int64_t first = out.is_plain() ? GroupsToMerge(p) : 1;
-  if (first == 0 || InputLayout(p, p.groups / first, lanes).is_plain()) return plans;
+  // Zeros times what isn't finite would reach the other groups.
+  const bool apart = transform::CurrentAccuracy() == transform::Accuracy::kStrict;
+  if (first == 0 || (apart && first > 1) || InputLayout(p, p.groups / first, lanes).is_plain()) return plans;
   if (!p.is_static())
     return {MakePlan(first, InputLayout(p, p.groups / first, lanes),
                      relay::PaddedLayout(p.oc, lanes, p.groups / first).block)};
   for (int64_t merged : {first, int64_t{1}, int64_t{2}, kMaxMerged}) {
-    if (p.groups % merged != 0) continue;
+    if (p.groups % merged != 0 || (apart && merged > 1)) continue;
     const int64_t groups = p.groups / merged;
     const int64_t block = relay::PaddedLayout(p.oc, lanes, groups).block;
     add(merged, InputLayout(p, groups, lanes), block);
