@@ -221,7 +221,7 @@ void CopyRows(Schedule& sch, const BlockRV& copy, const ListedConvProblemNode& p
 
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<ListedConvProblemNode>();
-  const auto& plan = *chosen.as<ListedDensePlanNode>();
+  const auto& plan = *chosen.as<ListedPlanNode>();
   const BlockRV& product = stages.anchor();
   const double work = Work(sch, product) * static_cast<double>(kListBytes * kListWords);
   CopyRows(sch, stages.At("rows"), p);
@@ -285,25 +285,6 @@ std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Pr
   return relay::LaidOutCall{relay::Call(Op::Get(kOp), operands, attrs, {}, call->span), out};
 }
 
-void RegisterLoops() {
-  ListedConvProblemNode::StaticTypeInfo();
-  Kernel kernel;
-  kernel.name = kName;
-  kernel.op = kOp;
-  kernel.target = "cpu";
-  kernel.plan_type = ListedDensePlanNode::StaticTypeInfo();
-  kernel.least_gain = 0.95;
-  kernel.space = [](const Problem& problem, const Machine&) { return ListedSpace(SizesOf(problem)); };
-  kernel.cycles = [](const Problem& problem, const Machine& machine, const Plan& plan) {
-    return ListedCycles(SizesOf(problem), machine, plan);
-  };
-  kernel.why_not_plan = [](const Problem& problem, const Machine&, const Plan& plan) {
-    return WhyNotListedPlan(SizesOf(problem), plan);
-  };
-  kernel.apply = Apply;
-  schedule::RegisterKernel(std::move(kernel));
-}
-
 }  // namespace
 
 void RegisterListedConv() {
@@ -323,7 +304,8 @@ void RegisterListedConv() {
       .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(relay::kCheckConstants, relay::FCheckConstants(CheckLists))
       .Set(kCompute, FTECompute(Compute));
-  RegisterLoops();
+  ListedConvProblemNode::StaticTypeInfo();
+  RegisterListedLoops(kName, kOp, SizesOf, Apply);
   Kernel kernel;
   kernel.name = "qnn_conv2d.listed";
   kernel.op = "qnn.contrib_conv2d";

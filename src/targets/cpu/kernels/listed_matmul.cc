@@ -158,7 +158,7 @@ void CopyRows(Schedule& sch, const BlockRV& copy, const ListedDenseProblemNode& 
 
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<ListedDenseProblemNode>();
-  const auto& plan = *chosen.as<ListedDensePlanNode>();
+  const auto& plan = *chosen.as<ListedPlanNode>();
   const BlockRV& product = stages.anchor();
   const double work = Work(sch, product) * static_cast<double>(kBytes * kWords);
   if (stages.Has("rows")) CopyRows(sch, stages.At("rows"), p);
@@ -218,25 +218,6 @@ std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request
   return relay::LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
 }
 
-void RegisterLoops() {
-  ListedDenseProblemNode::StaticTypeInfo();
-  Kernel kernel;
-  kernel.name = kName;
-  kernel.op = "qnn.contrib_listed_dense";
-  kernel.target = "cpu";
-  kernel.plan_type = ListedDensePlanNode::StaticTypeInfo();
-  kernel.least_gain = 0.95;
-  kernel.space = [](const Problem& problem, const Machine&) { return ListedSpace(SizesOf(problem)); };
-  kernel.cycles = [](const Problem& problem, const Machine& machine, const Plan& plan) {
-    return ListedCycles(SizesOf(problem), machine, plan);
-  };
-  kernel.why_not_plan = [](const Problem& problem, const Machine&, const Plan& plan) {
-    return WhyNotListedPlan(SizesOf(problem), plan);
-  };
-  kernel.apply = Apply;
-  schedule::RegisterKernel(std::move(kernel));
-}
-
 }  // namespace
 
 void RegisterListedMatmul() {
@@ -254,7 +235,8 @@ void RegisterListedMatmul() {
       .Set(relay::kMacCount, relay::FMacCount(ListedDenseMacs))
       .Set(relay::kCheckConstants, relay::FCheckConstants(CheckLists))
       .Set(kCompute, FTECompute(ListedDenseCompute));
-  RegisterLoops();
+  ListedDenseProblemNode::StaticTypeInfo();
+  RegisterListedLoops(kName, "qnn.contrib_listed_dense", SizesOf, Apply);
   for (const char* op : {"matmul", "dense", "batch_matmul"}) {
     Kernel kernel;
     kernel.name = StrCat(op, ".listed_bytes");

@@ -2,6 +2,7 @@
 #include "targets/cpu/kernels/listed_sums.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/words.h"
@@ -9,7 +10,7 @@
 
 namespace treadle::ops::cpu {
 
-TREADLE_DEFINE_NODE(ListedDensePlanNode);
+TREADLE_DEFINE_NODE(ListedPlanNode);
 
 namespace {
 
@@ -39,7 +40,7 @@ std::vector<Plan> ListedSpace(const ListedSizes& sizes) {
     for (int64_t mr = std::min(rows, kMostRows); mr >= std::min(rows, kMostRows / 2); --mr) {
       // What is left of rows has code of its own only where it's less than a tile.
       if (tiles > 1 && (tiles * mr > rows || rows % (tiles * mr) != 0)) continue;
-      plans.push_back(Make<Plan, ListedDensePlanNode>([&](auto& plan) {
+      plans.push_back(Make<Plan, ListedPlanNode>([&](auto& plan) {
         plan.mr = mr;
         plan.mc_tiles = tiles;
       }));
@@ -53,7 +54,7 @@ double ListedCycles(const ListedSizes& sizes, const Machine& machine, const Plan
   // Cycles per byte of rows that the L1 cache doesn't hold while lists pass, of lists from the L2 cache, which are read
   // in order, and from beyond (measured on Zen 3).
   constexpr double kRows = 0.1, kLists = 0.01, kFarLists = 0.06;
-  const auto& plan = *chosen.as<ListedDensePlanNode>();
+  const auto& plan = *chosen.as<ListedPlanNode>();
   const int64_t m = RowsOf(sizes), group = std::min(m, plan.mr * plan.mc_tiles);
   const auto rows = static_cast<double>(plan.mr), entries = static_cast<double>(sizes.entries);
   const int64_t blocks = sizes.columns / kListBlock, groups = sizes.runs * ((m + group - 1) / group);
@@ -72,7 +73,7 @@ double ListedCycles(const ListedSizes& sizes, const Machine& machine, const Plan
 }
 
 std::string WhyNotListedPlan(const ListedSizes& sizes, const Plan& chosen) {
-  const auto& plan = *chosen.as<ListedDensePlanNode>();
+  const auto& plan = *chosen.as<ListedPlanNode>();
   if (plan.mr < 1 || plan.mr > kMaxTileWidth || (sizes.rows >= 0 && plan.mr > std::max<int64_t>(1, sizes.rows))) {
     return StrCat("tiles of ", plan.mr, " rows, of ", sizes.rows);
   }
@@ -108,6 +109,25 @@ void MarkLists(Schedule& sch, const BlockRV& product, int64_t entries) {
     if (Extent(sch, loop) == entries && sch.Get(loop)->kind == tir::ForKind::kSerial) list = loop;
   }
   if (list.defined()) sch.Annotate(list, tir::attr::kListLength, IntImm(DataType::Int(64), 1));
+}
+
+void RegisterListedLoops(const char* name, const char* op, ListedSizes (*sizes)(const Problem&),
+                         decltype(Kernel::apply) apply) {
+  Kernel kernel;
+  kernel.name = name;
+  kernel.op = op;
+  kernel.target = "cpu";
+  kernel.plan_type = ListedPlanNode::StaticTypeInfo();
+  kernel.least_gain = 0.95;
+  kernel.space = [sizes](const Problem& problem, const Machine&) { return ListedSpace(sizes(problem)); };
+  kernel.cycles = [sizes](const Problem& problem, const Machine& machine, const Plan& plan) {
+    return ListedCycles(sizes(problem), machine, plan);
+  };
+  kernel.why_not_plan = [sizes](const Problem& problem, const Machine&, const Plan& plan) {
+    return WhyNotListedPlan(sizes(problem), plan);
+  };
+  kernel.apply = std::move(apply);
+  schedule::RegisterKernel(std::move(kernel));
 }
 
 }  // namespace treadle::ops::cpu

@@ -36,14 +36,14 @@ struct ListedSizes {
   int64_t bytes = 0;    ///< that a list reads of a row
 };
 
-class ListedDensePlanNode : public PlanNode {
+class ListedPlanNode : public PlanNode {
  public:
   int64_t mr = 1, mc_tiles = 1;
-  TREADLE_DECLARE_NODE(ListedDensePlanNode, PlanNode, "schedule.ListedDensePlan");
+  TREADLE_DECLARE_NODE(ListedPlanNode, PlanNode, "schedule.ListedPlan");
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("mr", &ListedDensePlanNode::mr).Doc("register tile: rows");
-    r.Field("mc_tiles", &ListedDensePlanNode::mc_tiles).Doc("tiles of rows that use a list before the next one");
+    r.Field("mr", &ListedPlanNode::mr).Doc("register tile: rows");
+    r.Field("mc_tiles", &ListedPlanNode::mc_tiles).Doc("tiles of rows that use a list before the next one");
   }
 };
 
@@ -54,6 +54,9 @@ std::string WhyNotListedPlan(const ListedSizes& sizes, const Plan& plan);
 /// Computes the sums `product` of a tile of rows list after list, from registers into memory, where what follows reads
 /// them; false, and nothing done, where it isn't one block. The last two of its `rank` axes are rows and columns.
 bool ComputeLists(Schedule& sch, const BlockRV& product, const LoopRV& tile, const LoopRV& readers, size_t rank);
+/// Registers the kernel `name` that plans loops of operator `op`: of results as `sizes` has them, scheduled by `apply`.
+void RegisterListedLoops(const char* name, const char* op, ListedSizes (*sizes)(const Problem&),
+                         decltype(Kernel::apply) apply);
 /// Marks the reduction of `product` as a loop over lists of at most `entries`.
 void MarkLists(Schedule& sch, const BlockRV& product, int64_t entries);
 
