@@ -277,3 +277,11 @@ def test_tuners_begin_again_and_warn_of_errors(simulated, caplog):
     assert tuner.has_next() and not tuner.seen and tuner.best_config is None
     with pytest.raises(tvm.Error, match="set_error_threshold: threshold"):
         tuner.set_error_threshold(0)
+
+
+def test_units_of_numbers():
+    assert autotvm.utils.format_si_prefix(2e9, "G") == 2
+    with pytest.raises(tvm.Error, match="expected a prefix of '', 'k', 'M', 'G', 'T', not 'm'"):
+        autotvm.utils.format_si_prefix(1.0, "m")
+    with pytest.raises(TypeError, match="abstract"):
+        autotvm.database.Database()

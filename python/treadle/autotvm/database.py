@@ -2,6 +2,7 @@
 """Databases of measurements, which `callback.log_to_database` saves in."""
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,14 +10,16 @@ from .._refused import refused
 from .record import decode, encode, measure_str_key
 
 
-class Database:
+class Database(ABC):
     """Base: what saves measurements and gives them back."""
 
+    @abstractmethod
     def load(self, inp: Any, get_all: bool = False) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} doesn't say how measurements are loaded")
+        """The latest result of an input, or a list of all; None without any."""
 
+    @abstractmethod
     def save(self, inp: Any, res: Any, extend: bool = False) -> None:
-        raise NotImplementedError(f"{type(self).__name__} doesn't say how measurements are saved")
+        """The result of an input, in the place of earlier ones unless `extend`."""
 
 
 class DummyDatabase(Database):
@@ -26,12 +29,10 @@ class DummyDatabase(Database):
         self.db: dict[str, list[str]] = {}
 
     def load(self, inp: Any, get_all: bool = False) -> Any:
-        """The latest result of an input, or a list of all; None without any."""
         found = [pair[1] for line in self.db.get(measure_str_key(inp), []) if (pair := decode(line)) is not None]
         return None if not found else found if get_all else found[-1]
 
     def save(self, inp: Any, res: Any, extend: bool = False) -> None:
-        """The result of an input, in the place of earlier ones unless `extend`."""
         key = measure_str_key(inp)
         self.db[key] = [*(self.db.get(key, []) if extend else []), encode(inp, res)]
 

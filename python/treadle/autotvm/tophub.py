@@ -2,6 +2,7 @@
 """TopHub's names. There are no packages of logs to download: the kernels' cost models know plans for each machine."""
 from __future__ import annotations
 
+import sys as _sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ def context(target: Any, extra_files: Sequence[Any] | None = None) -> Any:
     return ApplyHistoryBest(list(extra_files)) if extra_files else FallbackContext()
 
 
-refuse_names(__import__("sys").modules[__name__], "autotvm.tophub", {
+refuse_names(_sys.modules[__name__], "autotvm.tophub", {
     "check_backend download_package load_reference_log PACKAGE_VERSION AUTOTVM_TOPHUB_ROOT_PATH":
         "there are no packages of logs to download; the kernels' cost models know plans for each machine, and "
         "treadle tune finds better ones"})

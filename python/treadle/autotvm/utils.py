@@ -5,22 +5,18 @@ from __future__ import annotations
 import random
 import sys as _sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from .._refused import refuse_names as _refuse_names
+from ..error import Error
 from ..topi.utils import get_const_int, get_const_tuple
 
 __all__ = ["EmptyContext", "format_si_prefix", "get_const_int", "get_const_tuple", "get_func_name", "get_rank", "sample_ints"]
 
 
-class EmptyContext:
+class EmptyContext(nullcontext[None]):
     """A context that does nothing."""
-
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *_error):
-        return None
 
 
 def get_rank(values: Sequence[Any]) -> list[int]:
@@ -44,7 +40,10 @@ def get_func_name(func: Callable[..., Any]) -> str:
 
 def format_si_prefix(x: float, si_prefix: str) -> float:
     """In units of a prefix: format_si_prefix(2e9, "G") is 2."""
-    return x / 10 ** {"": 0, "k": 3, "M": 6, "G": 9, "T": 12}[si_prefix]
+    powers = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12}
+    if si_prefix not in powers:
+        raise Error(f"format_si_prefix: expected a prefix of {', '.join(map(repr, powers))}, not {si_prefix!r}")
+    return x / 10 ** powers[si_prefix]
 
 
 _refuse_names(_sys.modules[__name__], "autotvm.utils", {"pool_map": "map of a concurrent.futures executor does it"})
