@@ -17,7 +17,7 @@ struct CacheVerb {
     if (!size.empty() && action != "limit") throw Error(StrCat("cache ", action, " takes no '", size, "'"));
     if (action == "clear") {
       const uint64_t removed = Compiler().cache_clear();
-      if (!json) std::cout << removed << " kernels removed\n";
+      if (!json) std::cout << removed << " kernels and models removed\n";
     } else if (action == "limit") {
       if (size.empty()) throw Error("cache limit: say how much, such as 512MiB");
       constexpr uint64_t kLeast = 1 << 20;
@@ -30,19 +30,17 @@ struct CacheVerb {
     }
     const CacheStats stats = Compiler().cache_stats();
     if (json) {
-      std::cout << Json{{"directory", stats.directory},
-                        {"kernels", stats.entries},
-                        {"bytes", stats.bytes},
-                        {"limit", stats.limit},
-                        {"problem", stats.problem}}
+      std::cout << Json{{"directory", stats.directory}, {"kernels", stats.kernels}, {"models", stats.models},
+                        {"bytes", stats.bytes},         {"limit", stats.limit},     {"problem", stats.problem}}
                        .dump()
                 << "\n";
     } else if (stats.directory.empty()) {
       std::cout << "the cache is off\n";
     } else {
       if (!stats.problem.empty()) std::cout << "not used   " << stats.problem << "\n";
-      std::cout << "directory  " << stats.directory << "\nkernels    " << stats.entries << "\nsize       "
-                << SizeText(stats.bytes) << " of at most " << SizeText(stats.limit) << "\n";
+      std::cout << "directory  " << stats.directory << "\nkernels    " << stats.kernels << "\nmodels     "
+                << stats.models << "\nsize       " << SizeText(stats.bytes) << " of at most " << SizeText(stats.limit)
+                << "\n";
     }
     return 0;
   }

@@ -84,7 +84,7 @@ struct RecordsSummary {
 /// The cache of kernels on disk.
 struct CacheStats {
   std::string directory;  ///< empty: the cache is off
-  uint64_t entries = 0, bytes = 0, limit = 0;
+  uint64_t kernels = 0, models = 0, bytes = 0, limit = 0;
   std::string problem;  ///< why nothing is kept there; empty: nothing is wrong
 };
 
@@ -117,7 +117,7 @@ struct CompilerApi {
   std::string (*calibrate)();    ///< measures this machine for the cost models; what it found
   bool (*forget_calibration)();  ///< whether there was one
   CacheStats (*cache_stats)();
-  uint64_t (*cache_clear)();  ///< returns the number of kernels removed
+  uint64_t (*cache_clear)();  ///< returns the number of kernels and models removed
   void (*cache_set_limit)(uint64_t bytes);
   /// Nodes of a model that can't be imported, a text for each: name, operator, version, reason. Names other rows by the
   /// operator, and gives how often the model has it.

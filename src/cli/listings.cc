@@ -118,8 +118,8 @@ int Doctor(bool json) {
     rows.push_back({"cache", cache.directory.empty() ? "off"
                              : !cache.problem.empty()
                                  ? "not used: " + cache.problem
-                                 : StrCat(cache.directory, ": ", cache.entries, " kernels, ", SizeText(cache.bytes),
-                                          " of at most ", SizeText(cache.limit))});
+                                 : StrCat(cache.directory, ": ", cache.kernels, " kernels, ", cache.models, " models, ",
+                                          SizeText(cache.bytes), " of at most ", SizeText(cache.limit))});
   }
   rows.push_back({"largest tensor", StrCat(runtime::MaxTensorBytes() >> 20, " MiB (--max-tensor-bytes)")});
   const char* plugins = std::getenv("TREADLE_PLUGIN_PATH");

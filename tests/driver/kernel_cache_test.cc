@@ -85,16 +85,31 @@ TEST_F(KernelCacheTest, RemovesWhatWasUsedLeastRecently) {
 TEST_F(KernelCacheTest, RefusesWhatIsLargerThanTheLimit) {
   KernelCache cache = Make(100);
   cache.Store(Key(1), std::string(1000, 'x'));
-  EXPECT_EQ(cache.GetStats().entries, 0u);
+  EXPECT_EQ(cache.GetStats().kernels, 0u);
 }
 
 TEST_F(KernelCacheTest, ClearsAndCounts) {
   KernelCache cache = Make();
   cache.Store(Key(1), "a");
   cache.Store(Key(2), "b");
-  EXPECT_EQ(cache.GetStats().entries, 2u);
+  EXPECT_EQ(cache.GetStats().kernels, 2u);
   EXPECT_EQ(cache.Clear(), 2u);
-  EXPECT_EQ(cache.GetStats().entries, 0u);
+  EXPECT_EQ(cache.GetStats().kernels, 0u);
+}
+
+TEST_F(KernelCacheTest, ModelsAreCountedOnce) {
+  KernelCache cache = Make();
+  cache.StoreFile(Key(1), "library");
+  cache.Store(Key(1), "object");
+  EXPECT_EQ(cache.GetStats().models, 1u);
+  EXPECT_EQ(cache.GetStats().kernels, 1u);
+  EXPECT_EQ(cache.FindFile(Key(1)), directory_ / "kernels" / (Key(1) + ".so"));
+  EXPECT_EQ(cache.FindFile(Key(2)), "");
+  fs::copy_file(directory_ / "kernels" / (Key(1) + ".so"), directory_ / "kernels" / (Key(2) + ".so"));
+  fs::copy_file(directory_ / "kernels" / (Key(1) + ".mac"), directory_ / "kernels" / (Key(2) + ".mac"));
+  EXPECT_EQ(cache.FindFile(Key(2)), "");  // under another name
+  EXPECT_EQ(cache.Clear(), 2u);
+  EXPECT_EQ(cache.GetStats().models + cache.GetStats().bytes, 0u);
 }
 
 TEST_F(KernelCacheTest, ManyThreadsMayUseIt) {

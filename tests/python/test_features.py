@@ -257,10 +257,13 @@ def _(folder):
 def _(folder, monkeypatch):
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(folder.path / "cache"))
     folder.run("compile", "m.onnx", *SIZES, "-o", "c.so")
-    assert folder.json("cache", "show", "--json")["kernels"] > 0
+    treadle.InferenceSession(str(folder.path / "m.onnx"))
+    shown = folder.json("cache", "show", "--json")
+    assert shown["kernels"] > 0 and shown["models"] == 1
     folder.run("cache", "limit", "64MiB")
     folder.run("cache", "clear")
-    assert folder.json("cache", "show", "--json")["kernels"] == 0
+    shown = folder.json("cache", "show", "--json")
+    assert shown["kernels"] == shown["models"] == shown["bytes"] == 0
 
 
 @row("help, completion, manual pages, colour, progress")

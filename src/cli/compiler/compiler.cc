@@ -216,7 +216,7 @@ CacheStats GetCacheStats() {
   driver::KernelCache* cache = driver::KernelCache::Default();
   if (cache == nullptr) return {};
   const driver::KernelCache::Stats stats = cache->GetStats();
-  return {stats.directory, stats.entries, stats.bytes, stats.limit, stats.problem};
+  return {stats.directory, stats.kernels, stats.models, stats.bytes, stats.limit, stats.problem};
 }
 
 uint64_t ClearCache() { return RequireCache().Clear(); }

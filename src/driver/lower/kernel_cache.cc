@@ -53,20 +53,18 @@ std::string Header(const PrivateFolder& folder, const std::string& key, std::str
   return writer.bytes();
 }
 
-/// Of the entry that holds the code of a file.
-std::string CodeKey(const std::string& key) {
-  return HexText(runtime::Hash64(key), 16) + HexText(runtime::Hash64(key, 0x2545F4914F6CDD1Du), 16);
-}
+/// Endings of the names of kernels, of files, and of the codes that authenticate files.
+constexpr char kKernel[] = ".o", kFile[] = ".so", kFileCode[] = ".mac";
 
-bool IsEntry(const std::string& name) { return IsHexName(name, kKeyDigits, ".o"); }
+bool Is(const PrivateFolder::Entry& entry, const char* ending) { return IsHexName(entry.name, kKeyDigits, ending); }
 
-/// The entries; what processes that died left is removed.
+/// What counts towards the limit; what processes that died left is removed.
 std::vector<PrivateFolder::Entry> ListEntries(const PrivateFolder& folder) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto stale = std::chrono::duration_cast<std::chrono::nanoseconds>(now - kStale).count();
   std::vector<PrivateFolder::Entry> entries;
   for (PrivateFolder::Entry& entry : folder.List()) {
-    if (IsEntry(entry.name)) {
+    if (Is(entry, kKernel) || Is(entry, kFile) || Is(entry, kFileCode)) {
       entries.push_back(std::move(entry));
     } else if (entry.name.ends_with(".tmp") && entry.used < stale) {
       folder.Remove(entry.name);
@@ -166,7 +164,7 @@ std::optional<PrivateFolder> KernelCache::Folder(bool make, std::string* why) co
 }
 
 std::optional<std::string> KernelCache::Find(const std::string& key) {
-  const std::string name = key + ".o";
+  const std::string name = key + kKernel;
   const auto folder = Folder(/*make=*/false, nullptr);
   std::string bytes = folder ? folder->Read(name) : "";
   bool intact = bytes.size() >= kHeaderBytes;
@@ -174,10 +172,7 @@ std::optional<std::string> KernelCache::Find(const std::string& key) {
     const std::string_view object = std::string_view(bytes).substr(kHeaderBytes);
     intact = Header(*folder, key, object) == bytes.substr(0, kHeaderBytes);
   }
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++(intact ? hits_ : misses_);
-  }
+  Count(intact);
   if (!intact) {
     if (!bytes.empty()) folder->Remove(name);
     return std::nullopt;
@@ -193,30 +188,40 @@ void KernelCache::Store(const std::string& key, std::string_view object) {
   if (!folder) return;
   std::string bytes = Header(*folder, key, object);
   bytes.append(object);
-  if (!folder->Write(key + ".o", bytes)) return;
+  if (!folder->Write(key + kKernel, bytes)) return;
   std::lock_guard<std::mutex> lock(mutex_);
   ++stored_;
 }
 
+void KernelCache::Count(bool hit) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++(hit ? hits_ : misses_);
+}
+
 std::string KernelCache::FindFile(const std::string& key) {
-  const std::optional<std::string> kept = Find(CodeKey(key));
-  const auto folder = kept ? Folder(/*make=*/false, nullptr) : std::nullopt;
-  const auto code = folder ? folder->AuthenticateFile({"file", key}, key + ".o") : std::nullopt;
-  if (!code) return "";
-  if (*kept != std::string(code->begin(), code->end())) {
-    folder->Remove(key + ".o");
-    return "";
+  const auto folder = Folder(/*make=*/false, nullptr);
+  const std::string kept = folder ? folder->Read(key + kFileCode) : "";
+  const auto code = kept.empty() ? std::nullopt : folder->AuthenticateFile({"file", key}, key + kFile);
+  const bool intact = code && kept == std::string(code->begin(), code->end());
+  Count(intact);
+  for (const char* ending : {kFile, kFileCode}) {
+    if (intact) {
+      folder->Touch(key + ending);
+    } else if (!kept.empty()) {
+      folder->Remove(key + ending);
+    }
   }
-  folder->Touch(key + ".o");
-  return StrCat(directory_, "/kernels/", key, ".o");
+  return intact ? StrCat(directory_, "/kernels/", key, kFile) : "";
 }
 
 void KernelCache::StoreFile(const std::string& key, std::string_view contents) {
   if (contents.size() > limit_) return;
   const auto folder = Folder(/*make=*/true, nullptr);
-  if (!folder || !folder->Write(key + ".o", contents)) return;
+  if (!folder || !folder->Write(key + kFile, contents)) return;
   const PrivateFolder::Code code = folder->Authenticate({"file", key, contents});
-  Store(CodeKey(key), std::string(code.begin(), code.end()));
+  if (!folder->Write(key + kFileCode, std::string(code.begin(), code.end()))) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++stored_;
 }
 
 std::string KernelCache::ReadNote(const std::string& key) const {
@@ -262,7 +267,9 @@ uint64_t KernelCache::Clear() {
   if (!why.empty()) throw Error(StrCat("won't clear the cache of kernels: ", why));
   uint64_t removed = 0;
   if (!folder) return removed;
-  for (const auto& entry : ListEntries(*folder)) removed += folder->Remove(entry.name) ? 1 : 0;
+  for (const auto& entry : ListEntries(*folder)) {
+    removed += folder->Remove(entry.name) && !Is(entry, kFileCode) ? 1 : 0;
+  }
   return removed;
 }
 
@@ -283,7 +290,8 @@ KernelCache::Stats KernelCache::GetStats() const {
   const auto folder = Folder(/*make=*/false, &stats.problem);
   if (folder) {
     for (const auto& entry : ListEntries(*folder)) {
-      ++stats.entries;
+      stats.kernels += Is(entry, kKernel) ? 1 : 0;
+      stats.models += Is(entry, kFile) ? 1 : 0;
       stats.bytes += entry.bytes;
     }
   } else if (stats.problem.empty()) {

@@ -15,7 +15,7 @@
 
 namespace treadle::driver {
 
-/// A directory of files, one per kernel. Any number of processes may use it at once: entries are written under another
+/// A directory of files, one per kernel and two per model. Any number of processes may use it at once: entries are written under another
 /// name and renamed, are authenticated with a key that only this user can read, and one that is damaged or forged
 /// counts as absent and is removed. When the entries take more than the limit, those used least recently are removed. A
 /// directory that can't be written, or that isn't the user's own (PrivateFolder), is no error: nothing is kept then.
@@ -23,7 +23,7 @@ class KernelCache {
  public:
   struct Stats {
     std::string directory;
-    uint64_t entries = 0, bytes = 0, limit = 0;
+    uint64_t kernels = 0, models = 0, bytes = 0, limit = 0;
     uint64_t hits = 0, misses = 0;  ///< of this process
     std::string problem;            ///< why the directory can't be used; empty where it can, or isn't there yet
   };
@@ -36,8 +36,7 @@ class KernelCache {
   /// The object stored for a key (of KernelCacheKey).
   std::optional<std::string> Find(const std::string& key);
   void Store(const std::string& key, std::string_view object);
-  /// The path of a file that StoreFile made; "" where there is none, or other contents. Its code is an entry of its
-  /// own.
+  /// The path of a file that StoreFile made, a compiled model; "" where there is none, or other contents.
   std::string FindFile(const std::string& key);
   void StoreFile(const std::string& key, std::string_view contents);
   /// A note on this machine, kept beside the kernels under a key of 32 hexadecimal digits; Clear and Trim leave it.
@@ -48,7 +47,7 @@ class KernelCache {
   bool RemoveNote(const std::string& key);
   /// Removes entries until the rest is within the limit.
   void Trim();
-  /// Removes all entries; returns their number. Throws Error where the directory isn't Treadle's.
+  /// Removes all kernels and models; returns their number. Throws Error where the directory isn't Treadle's.
   uint64_t Clear();
   /// Changes the limit, for all processes from now on. Throws Error where that can't be written.
   void SetLimit(uint64_t bytes);
@@ -57,6 +56,7 @@ class KernelCache {
 
  private:
   std::optional<PrivateFolder> Folder(bool make, std::string* why) const;
+  void Count(bool hit);
 
   std::string directory_;
   std::atomic<uint64_t> limit_;

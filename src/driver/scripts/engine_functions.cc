@@ -186,7 +186,8 @@ void RegisterEngineFunctions() {
     Map<String, ObjectRef> map;
     map.Set("directory", String(stats.directory));
     auto number = [](uint64_t value) { return IntImm(DataType::Int(64), static_cast<int64_t>(value)); };
-    map.Set("entries", number(stats.entries));
+    map.Set("entries", number(stats.kernels + stats.models));
+    map.Set("models", number(stats.models));
     map.Set("bytes", number(stats.bytes));
     map.Set("limit", number(stats.limit));
     map.Set("hits", number(stats.hits));
