@@ -6,7 +6,7 @@ import inspect
 import math
 import numbers
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -175,6 +175,25 @@ def sequence(what: str, value: Any, kind: type, expected: str) -> list:
     if listed is None or not all(isinstance(item, kind) for item in listed):
         raise DTypeError(f"{what}: expected {expected}, got {_short(value)}")
     return listed
+
+
+def listed(what: str, value: Any, expected: str) -> list:
+    """A list of values of any kind."""
+    return sequence(what, value, object, expected)
+
+
+def function(what: str, value: Any, expected: str = "a function") -> Any:
+    """Something that can be called."""
+    if not callable(value):
+        raise DTypeError(f"{what}: expected {expected}, got {_short(value)}")
+    return value
+
+
+def chosen(what: str, value: Any, known: Sequence[str]) -> str:
+    """One of some names."""
+    if value not in known:
+        raise Error(f"{what} is {_short(value)}; expected {' or '.join(map(repr, known))}{suggest(value, known)}")
+    return value
 
 
 def paths(what: str, value: Any) -> list[str]:

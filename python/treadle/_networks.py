@@ -81,7 +81,8 @@ def options(target, opt_level=3, pass_config=None, **more):
 
 def tasks(program, params, target, opt_level=3, pass_config=None):
     """The kernels of a network that have plans to choose from."""
-    network = Network(as_module(program), dict(params or {}), Target(target), opt_level, dict(pass_config or {}))
+    network = Network(as_module(program), _arguments.mapping("params", params, "{'weight': array}"), Target(target), opt_level,
+                      dict(pass_config or {}))
     found = tuning._api.ModuleTasks(network.module, network.params, options(target, opt_level, pass_config))
     return [KernelTask(str(data), network) for data in found]
 

@@ -8,6 +8,7 @@ from ._benchmark import BenchmarkResult
 from ._core import Object
 from ._ffi import Api, register_object
 from ._values import TupleValue, to_value
+from . import _nd as nd
 
 _api = Api("relay.vm")
 
@@ -81,6 +82,8 @@ class VirtualMachine:
     POOLED_ALLOCATOR = 2
 
     def __init__(self, exe, device=None, memory_cfg=None):
+        if isinstance(device, str):
+            nd.device(device)
         self._exe = exe
         self._machine = _api.Machine(exe)
         self._inputs, self._outputs = {}, []

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _core
-from ._arguments import mapping, suggest
+from ._arguments import mapping, path as checked_path, repetitions, suggest
 from ._benchmark import BenchmarkResult
 from ._core import Device, Object
 from ._dtype import DataType
 from ._ffi import Array, Map, PackedFunc, convert, register_object
-from .error import Error
+from .error import DTypeError, Error
 from ._nd import (NDArray, array, cl, cpu, cuda, device, empty, ext_dev, from_dlpack, hexagon, metal, mtl, opencl, rocm,
                   vpi, vulkan, webgpu)
 
@@ -57,6 +57,8 @@ class Module(Object):
 
     def import_module(self, module: "Module") -> None:
         """Adds an import."""
+        if not isinstance(module, Module):
+            raise DTypeError(f"import_module: expected a module, got {type(module).__name__}")
         _core.module_import(self, module)
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
@@ -94,7 +96,7 @@ class Module(Object):
         return _core.module_source(self, fmt)
 
     def save(self, file_name: Path, fmt: str = "") -> None:
-        _core.module_save(self, str(file_name), fmt)
+        _core.module_save(self, checked_path("save", file_name), fmt)
 
     def export_library(self, file_name: Path, fcompile: Callable[..., object] | None = None,
                        addons: Sequence[Path] | None = None, workspace_dir: Path | None = None, **options: Any) -> None:
@@ -110,6 +112,9 @@ class Module(Object):
         import time
 
         function = self.get_function(func_name)
+        repetitions("time_evaluator", 1, number, repeat, min_repeat_ms)
+        if isinstance(dev, str):
+            device(dev)
 
         def evaluate(*args: Any) -> BenchmarkResult:
             function(*args)
@@ -132,7 +137,7 @@ class Module(Object):
 
 def load_module(path: Path, fmt: str = "") -> Module:
     """Loads a compiled module (.so, or what `fmt` says). Errors: Error for what can't be read."""
-    return _core.module_load(str(path), fmt)
+    return _core.module_load(checked_path("load_module", path), fmt)
 
 
 def system_lib(symbol_prefix: str = "") -> Module:
@@ -184,8 +189,9 @@ def link_library(export: Callable[[str], object], file_name: Path, fcompile: Cal
     options such as cc="clang" or options=["-s"] are given. addons: object files that go into the library too.
     workspace_dir: where the objects are put (default: a temporary folder).
     """
+    file_name = checked_path("export_library", file_name)
     if fcompile is None and not addons and workspace_dir is None and not options:
-        export(str(file_name))
+        export(file_name)
         return
     import pathlib
     import tempfile

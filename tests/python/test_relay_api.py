@@ -425,3 +425,15 @@ def test_pads_of_integers():
     d = relay.var("d", shape=(2,), dtype="int32")
     got = relay.create_executor("graph", treadle.IRModule.from_expr(relay.Function([d], relay.nn.pad(d, [[1, 0]])))).evaluate()
     assert got(np.array([4, -3], "int32")).numpy().tolist() == [0, 4, -3]
+
+
+@pytest.mark.parametrize("kind", ["graph", "vm"])
+def test_executors_take_the_parameters_that_no_value_is_given_for(kind):
+    """Not the first ones, whose values may be given already; before, missing arguments of a graph were zeros."""
+    x, w, b = (relay.var(name, shape=(2, 3)) for name in "xwb")
+    mod = treadle.IRModule.from_expr(relay.Function([w, x, b], x * w + b))
+    one = np.ones((2, 3), "float32")
+    bound = relay.create_executor(kind, mod, treadle.cpu(), "llvm", params={"w": one * 3}).evaluate()
+    np.testing.assert_array_equal(bound(one, one * 2).numpy(), one * 5)
+    with pytest.raises((TypeError, treadle.Error), match=r"takes 2 arguments( \(x, b\))?, got 1"):
+        bound(one)

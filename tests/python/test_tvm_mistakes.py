@@ -41,12 +41,44 @@ def executor():
     return graph_executor.GraphModule(relay.build(CONV, "llvm")["default"](tvm.cpu()))
 
 
+@autotvm.template("ones")
+def ones(n):
+    data = te.placeholder((n,), name="data")
+    result = te.compute((n,), lambda i: data[i] + 1, name="result")
+    s, config = te.create_schedule(result.op), autotvm.get_config()
+    config.define_split("tile", config.axis(n), num_outputs=2)
+    config["tile"].apply(s, result, s[result].op.axis[0])
+    return s, [data, result]
+
+
+@auto_scheduler.register_workload("ones")
+def tensors_of_ones(n):
+    data = te.placeholder((n,), name="data")
+    return [data, te.compute((n,), lambda i: data[i] + 1, name="result")]
+
+
+LOCAL = autotvm.measure_option("local", "local")
+FUNCTION = te.create_prim_func([A, W, C])
+
+
+def template_task():
+    return autotvm.task.create("ones", (16,), "llvm")
+
+
+def tuner():
+    return autotvm.tuner.RandomTuner(template_task())
+
+
+def search_task():
+    return auto_scheduler.SearchTask(func="ones", args=(16,), target="llvm")
+
+
 def check(mistakes):
     return pytest.mark.parametrize("call, text", mistakes, ids=[text[:60] for _, text in mistakes])
 
 
 def expect(call, text):
-    with pytest.raises((tvm.Error, TypeError, ValueError, AttributeError), match=re.escape(text)) as raised:
+    with pytest.raises((tvm.Error, TypeError, ValueError, AttributeError, IndexError), match=re.escape(text)) as raised:
         call()
     assert "object is not" not in str(raised.value)
 
@@ -85,6 +117,18 @@ def expect(call, text):
     (lambda: tvm.build(te.create_schedule(B.op), [A, B], "lvm"), "did you mean 'llvm'?"),
     (lambda: tvm.build(te.create_schedule(B.op), [A, B], "llvm").time_evaluator("mian"),
      "a module of type llvm has no function 'mian'; did you mean 'main'?"),
+    (lambda: te.extern((2,), [A], 7), "extern extern: expected a function of the input and output buffers, not 7"),
+    (lambda: te.thread_axis((0, "a"), "threadIdx.x"), "thread_axis threadIdx.x: a dimension must be an integer or an expression, not 'a'"),
+    (lambda: te.thread_axis((0, 1, 2), "vthread"), "thread_axis vthread: the domain must be a pair (begin, end), not (0, 1, 2)"),
+    (lambda: te.thread_axis(4, 5), "thread_axis: a tag is a text such as 'threadIdx.x', not 5"),
+    (lambda: te.comm_reducer(5, lambda t: 0), "comm_reducer reduce: fcombine is 5; expected a function"),
+    (lambda: te.gradient(B, 5), "gradient: inputs: expected a tensor, or a list of them, got 5"),
+    (lambda: tvm.build(te.create_schedule(B.op), [A, B], "llvm").time_evaluator("main", tvm.cpu(), number=0),
+     "time_evaluator: number is 0; expected 1 or more"),
+    (lambda: tvm.build(te.create_schedule(B.op), [A, B], "llvm").time_evaluator("main", "gpuz"), 'unknown device "gpuz"'),
+    (lambda: tvm.build(te.create_schedule(B.op), [A, B], "llvm").export_library(5), "export_library: expected a path, got 5"),
+    (lambda: tvm.build(te.create_schedule(B.op), [A, B], "llvm").save(5), "save: expected a path, got 5"),
+    (lambda: tvm.build(te.create_schedule(B.op), [A, B], "llvm").import_module(5), "import_module: expected a module, got int"),
 ])
 def test_tensor_expressions(call, text):
     expect(call, text)
@@ -117,6 +161,12 @@ def test_tensor_expressions(call, text):
     (primitive(lambda s, b, loops: s.sample_perfect_tile(loops[0], 2, 0)),
      "sample_perfect_tile: max_innermost_factor is 0; expected 1 or more"),
     (primitive(lambda s, b, loops: s.sample_categorical([1, 2], [0.5])), "sample_categorical: 2 candidates and 1 probabilities"),
+    (lambda: schedule().get_block(5), "get_block: expected the name of a block, not 5"),
+    (primitive(lambda s, b, loops: s.transform_layout(b, 5, lambda i: i)),
+     'transform_layout: the buffer is 5; expected its name, ("write", 0) or ("read", 1)'),
+    (primitive(lambda s, b, loops: s.transform_layout(b, "C", 5)), "transform_layout: expected a function of the indices, not 5"),
+    (lambda: tir.transform.prim_func_pass(5), "a pass is made of a function or a class, not of int"),
+    (lambda: tvm.transform.module_pass(5), "a pass is made of a function or a class, not of int"),
 ])
 def test_loops(call, text):
     expect(call, text)
@@ -162,6 +212,23 @@ def test_loops(call, text):
     (lambda: topi.nn.con2d(A), "there is no operator 'nn.con2d'; did you mean 'nn.conv2d'?"),
     (lambda: topi.nn.softmax(A, axis=7), "nn.softmax: axis 7 is out of range for rank 2"),
     (lambda: topi.reshape(A, (4, 2)), "reshape of (16, 8) to (4, 2): 128 elements can't become 8"),
+    (lambda: relay.const([1, [2, 3]]), "const: expected numbers in rows of one length, got [1, [2, 3]]"),
+    (lambda: X + "a", "expected an expression, a number or an array but got 'a'"),
+    (lambda: relay.Tuple(X), "relay.Tuple: expected a list of expressions, got"),
+    (lambda: relay.nn.pad(X, 5), "nn.pad: pad_width is 5; expected a pair (before, after) for each dimension"),
+    (lambda: relay.nn.pad(X, ((0, 0), 1, 1, 1)), "nn.pad: pad_width is ((0, 0), 1, 1, 1); expected a pair (before, after)"),
+    (lambda: relay.bind(X, 5), "bind: expected a dict from variables to expressions, got 5"),
+    (lambda: relay.build_module.bind_params_by_name(5, {}), "bind_params_by_name: expected a relay.Function, got int"),
+    (lambda: relay.create_executor("vm", 5), "create_executor: expected an IRModule, got int; IRModule.from_expr makes one"),
+    (lambda: relay.create_executor("vm", CONV, "cpux"), 'unknown device "cpux"; expected such as cpu, cpu:0 or opencl'),
+    (lambda: relay.create_executor("graph", CONV).evaluate()(np.zeros((1, 3, 8, 8), "float32")),
+     "the function takes 2 arguments (x, w), got 1"),
+    (lambda: relay.create_executor("debug", CONV).evaluate()(5, y=5),
+     "the function has no further parameter 'y'; its parameters are x, w"),
+    (lambda: tvm.runtime.vm.VirtualMachine(relay.vm.compile(ONE, "llvm"), "gpuz"), 'unknown device "gpuz"'),
+    (lambda: relay.dataflow_pattern.rewrite(5, X), "rewrite: expected a DFPatternCallback, or a list of them, got 5"),
+    (lambda: relay.quantize.quantize(CONV, params=5), "params: expected a dict such as {'weight': array}, got int 5"),
+    (lambda: relay.quantize.qconfig(global_scale=-1), "qconfig: global_scale is -1; expected a number above 0"),
 ])
 def test_graphs(call, text):
     expect(call, text)
@@ -192,6 +259,21 @@ def test_passes_that_look_misspelt_are_a_warning():
     (lambda: rpc.Server(port=-1), "rpc.Server: port is -1; expected 0 to 65535"),
     (lambda: tvmc.compile(5, "llvm"), "expected a model with an IRModule, not int"),
     (lambda: script.from_source(5), "from_source: expected a text in TVMScript, not 5"),
+    (lambda: graph_executor.create(5, None, tvm.cpu()), "graph_executor.create: the graph is a text (get_graph_json), not int"),
+    (lambda: graph_executor.create("{}", 5, tvm.cpu()), "graph_executor.create: expected a module of kernels (get_lib), got int"),
+    (lambda: graph_executor.create("{}", relay.build(ONE, "llvm").get_lib(), "gpuz"), 'unknown device "gpuz"'),
+    (lambda: executor().set_input("x", "abc"), "input \"x\": expected numbers for float32, got 'abc'"),
+    (lambda: executor().set_input("x", None), 'input "x" is None; expected an array of float32'),
+    (lambda: executor().set_input("x", [[1], [2, 3]]), 'input "x": the rows of the list differ in length'),
+    (lambda: executor().get_output(0, out=5), "get_output: expected a tensor to copy into, got int"),
+    (lambda: executor().load_params(5), "load_params: expected the bytes of relay.save_param_dict, got int"),
+    (lambda: executor().share_params(5, b""), "share_params: expected a GraphModule, got int"),
+    (lambda: executor().benchmark("gpuz"), 'unknown device "gpuz"'),
+    (lambda: executor().benchmark(tvm.cpu(), repeat="a"), "benchmark: repeat is 'a'; expected a whole number of 1 or more"),
+    (lambda: rpc.connect(5, 9090), "the host is 5; expected a name or an address"),
+    (lambda: rpc.connect_tracker("localhost", "a"), "the port is 'a'; expected a whole number from 1 to 65535"),
+    (lambda: rpc.Server(5), "rpc.Server: the host is 5; expected a name or an address"),
+    (lambda: rpc.tracker.Tracker(port="a"), "rpc.tracker.Tracker: port is 'a'; expected a whole number from 0 to 65535"),
 ])
 def test_running(call, text):
     expect(call, text)
@@ -224,6 +306,42 @@ def test_running(call, text):
     (lambda: ms.tune_tir(5, "llvm", "w", 5), "meta_schedule: expected a function or a module with one, not int"),
     (lambda: ms.SearchStrategy.create("foo"), "meta_schedule.SearchStrategy.create: a search draws decisions"),
     (lambda: ms.nosuch, "module 'treadle.meta_schedule' has no attribute 'nosuch'"),
+    (lambda: autotvm.task.create("ones", 16, "llvm"), "task.create: args: expected a tuple of the template's arguments, got 16"),
+    (lambda: autotvm.task.create("ones", (16, 2), "llvm"), "template 'ones' doesn't take the arguments (16, 2): too many positional"),
+    (lambda: template_task().config_space.get(10**6), "there is no configuration 1000000; expected a number from 0 to 4"),
+    (lambda: template_task().config_space.get("a"), "there is no configuration 'a'; expected a number from 0 to 4"),
+    (lambda: template_task().instantiate(5), "Task.instantiate: expected a configuration (config_space.get), not 5"),
+    (lambda: tuner().tune("a", LOCAL), "RandomTuner.tune: n_trial is 'a'; expected a whole number of 0 or more"),
+    (lambda: tuner().tune(2, 5), "RandomTuner.tune: expected measure_option(builder, runner), not 5"),
+    (lambda: tuner().tune(2, LOCAL, callbacks=5), "RandomTuner.tune: callbacks: expected a list of functions, got 5"),
+    (lambda: tuner().tune(2, LOCAL, callbacks=[5]), "RandomTuner.tune: a callback: expected a function, got 5"),
+    (lambda: autotvm.tuner.GATuner(template_task(), pop_size=0), "GATuner: pop_size is 0; expected 1 or more"),
+    (lambda: autotvm.tuner.XGBTuner(template_task(), loss_type="rnak"), "XGBTuner: loss_type is 'rnak'; expected 'rank' or 'reg'"),
+    (lambda: autotvm.callback.log_to_file(5), "log_to_file: expected a path, got 5"),
+    (lambda: autotvm.callback.progress_bar("a"), "progress_bar: total is 'a'; expected a whole number of 0 or more"),
+    (lambda: autotvm.record.encode(1, 2), "encode: expected a MeasureInput and a MeasureResult, not 1 and 2"),
+    (lambda: autotvm.LocalBuilder(n_parallel="a"), "LocalBuilder: n_parallel is 'a'; expected a whole number of 1 or more"),
+    (lambda: autotvm.ConfigSpace().define_knob("k", 5), "define_knob 'k': expected a list of values, got 5"),
+    (lambda: autotvm.ConfigSpace().define_split("k", "a"), "define_split: expected an axis, or its length, not 'a'"),
+    (lambda: autotvm.ConfigSpace().define_split("k", 16, num_outputs=0), "define_split 'k': num_outputs is 0; expected 1 or more"),
+    (lambda: autotvm.ConfigSpace().define_reorder("k", 5, policy="all"), "define_reorder 'k': expected a list of axes, got 5"),
+    (lambda: autotvm.task.extract_from_program(CONV["main"], 5, "llvm"), "params: expected a dict such as {'weight': array}, got int 5"),
+    (lambda: auto_scheduler.SearchTask(func="ones", args=16, target="llvm"),
+     "SearchTask: args: expected a tuple of the workload's arguments, got 16"),
+    (lambda: search_task().tune(5), "SearchTask.tune: expected TuningOptions, not 5"),
+    (lambda: search_task().apply_best(5), "records: expected a path, got 5"),
+    (lambda: auto_scheduler.RecordToFile(5), "RecordToFile: expected a path, got 5"),
+    (lambda: auto_scheduler.TuningOptions(measure_callbacks=5), "TuningOptions: measure_callbacks: expected a list of functions, got 5"),
+    (lambda: auto_scheduler.LocalBuilder(n_parallel="a"), "LocalBuilder: n_parallel is 'a'; expected a whole number of 1 or more"),
+    (lambda: auto_scheduler.SketchPolicy(search_task(), program_cost_model=5), "SketchPolicy: the cost model is 5; expected an XGBModel"),
+    (lambda: auto_scheduler.SketchPolicy(search_task(), params=5), "SketchPolicy: params: expected a dict such as {'eps_greedy': 0.05}"),
+    (lambda: search_task().compute_dag.apply_steps_from_state(5), "apply_steps_from_state: expected a State, not 5"),
+    (lambda: ms.tune_tir(FUNCTION, "llvm", 5, 4), "meta_schedule: work_dir: expected a path, got 5"),
+    (lambda: ms.tune_tir(FUNCTION, "llvm", "w", "a"), "tune_tir: max_trials_global is 'a'; expected a whole number of 0 or more"),
+    (lambda: ms.tune_tir(FUNCTION, "llvm", "w", -1), "tune_tir: max_trials_global is -1; expected 0 or more"),
+    (lambda: ms.tune_tir(FUNCTION, "llvm", "w", 4, builder=5), 'tune_tir: the builder is 5; expected "local" or a LocalBuilder'),
+    (lambda: ms.tune_tir(FUNCTION, "llvm", "w", 4, runner="lcl"), "tune_tir: the runner is 'lcl'; expected \"local\" or a LocalRunner"),
+    (lambda: ms.tune_tir(FUNCTION, "llvm", "w", 4, strategy="evolution"), "did you mean 'evolutionary'?"),
 ])
 def test_tuning(call, text):
     expect(call, text)

@@ -41,6 +41,8 @@ class ComputeDAG:
         """(te.Schedule, tensors) of a State or StateObject."""
         if layout_rewrite:
             raise Error("apply_steps_from_state: layout_rewrite has no counterpart: packing of operands is part of the kernels")
+        if not isinstance(state, (State, StateObject)):
+            raise Error(f"apply_steps_from_state: expected a State, not {state!r}")
         steps = state.transform_steps if isinstance(state, State) else state.steps
         return Replayed(self.tensors, steps).schedule, self.tensors
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._arguments import mapping
 from ..error import Error
 from ..meta_schedule.tir_integration import EPSILON
 from .custom_sketch import PreloadCustomSketchRule
@@ -65,14 +66,17 @@ class SketchPolicy:
 
     def __init__(self, task: Any, program_cost_model: Any = None, params: Mapping[str, Any] | None = None,
                  seed: int | None = None, verbose: int = 1, init_search_callbacks: Any = None) -> None:
-        unknown = sorted(set(params or {}) - set(self.DEFAULT_PARAMS))
+        params = mapping("SketchPolicy: params", params, "{'eps_greedy': 0.05}")
+        if program_cost_model is not None and not hasattr(program_cost_model, "update"):
+            raise Error(f"SketchPolicy: the cost model is {program_cost_model!r}; expected an XGBModel or a RandomModel")
+        unknown = sorted(set(params) - set(self.DEFAULT_PARAMS))
         if unknown:
             raise Error(f"SketchPolicy: {', '.join(unknown)} are parameters of an evolutionary search; plans are ranked by "
                         f"the cost model and walked along. Its parameters are: {', '.join(self.DEFAULT_PARAMS)}")
         if not hasattr(task, "compute_dag"):
             raise Error(f"SketchPolicy: expected a SearchTask, not {task!r}")
         self.task = self.search_task = task
-        self.params = {**self.DEFAULT_PARAMS, **(params or {})}
+        self.params = {**self.DEFAULT_PARAMS, **params}
         eps = self.params["eps_greedy"]
         if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps <= 1:
             raise Error(f"SketchPolicy: eps_greedy is {eps!r}; expected a number from 0 to 1")

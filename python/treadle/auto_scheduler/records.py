@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from .._arguments import path
+
 VERSION = "treadle-1"
 
 
@@ -58,7 +60,7 @@ class RecordReader:
     """Pairs of inputs and results of a log; lines that are torn or of other programs are left out."""
 
     def __init__(self, filename: Any) -> None:
-        self.filename = filename
+        self.filename = path("records", filename)
 
     def __iter__(self):
         with open(self.filename, encoding="utf-8", errors="replace") as file:
@@ -80,7 +82,7 @@ class RecordToFile:
     """A callback that appends each measurement to a log."""
 
     def __init__(self, filename: Any) -> None:
-        self.filename = filename
+        self.filename = path("RecordToFile", filename)
 
     def __call__(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         save_records(self.filename, inputs, results)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import build_module, te, transform, tuning
-from .._arguments import repetitions, seconds, whole
+from .._arguments import listed, repetitions, seconds, whole
 from .._ffi import Api
 from .._measure import Failed, Runner
 from ..error import Error
@@ -49,7 +49,9 @@ class LocalBuilder:
     def __init__(self, timeout: float = 15, n_parallel: Any = None, build_func: Any = "default") -> None:
         if build_func != "default":
             raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
-        seconds(timeout)
+        seconds(timeout, "LocalBuilder: timeout")
+        if n_parallel is not None:
+            whole("LocalBuilder: n_parallel", n_parallel, 1)
 
 
 class LocalRunner:
@@ -89,7 +91,7 @@ class TuningOptions:
         self.num_measure_trials, self.early_stopping, self.verbose = num_measure_trials, early_stopping, verbose
         self.num_measures_per_round = num_measures_per_round
         self.runner = LocalRunner() if runner == "local" else runner
-        self.measure_callbacks = list(measure_callbacks or [])
+        self.measure_callbacks = listed("TuningOptions: measure_callbacks", measure_callbacks or [], "a list of functions")
 
 
 def _kernels(tensors):
@@ -133,7 +135,8 @@ class SearchTask:
             if value is not None:
                 raise Error(f"SearchTask: {name} has no counterpart: the target says what the machine is, and packing of "
                             "operands is part of the kernels")
-        self.workload_key = workload_key or make_workload_key(func, args or ())
+        args = listed("SearchTask: args", args or (), "a tuple of the workload's arguments")
+        self.workload_key = workload_key or make_workload_key(func, args)
         self.target, self.desc = Target(target or Target.current() or "llvm", host=target_host), desc
         self.tensors = tensors_of_workload(self.workload_key)
         self.task_inputs = dict(task_inputs or {})
@@ -193,6 +196,8 @@ class SearchTask:
     def tune(self, tuning_options: Any, search_policy: Any = None) -> Any:
         """Measures plans and tells the callbacks; the first one is what `te.auto_schedule` takes by itself. What the search
         policy has read from logs isn't measured again."""
+        if not isinstance(tuning_options, TuningOptions):
+            raise Error(f"SearchTask.tune: expected TuningOptions, not {tuning_options!r}")
         options, done, best_at = tuning_options, 0, 0
         policy = search_policy or SketchPolicy(self)
         if not isinstance(policy, SketchPolicy):

@@ -9,11 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from . import record
+from .._arguments import path as _path, whole
 from ..error import Error
 
 
 def log_to_file(file_out: Any, protocol: str = "json") -> Callable[..., None]:
     """Appends each measurement to a file."""
+    if not hasattr(file_out, "write"):
+        file_out = _path("log_to_file", file_out)
 
     def callback(_tuner, inputs, results):
         lines = "".join(record.encode(i, r) + "\n" for i, r in zip(inputs, results))
@@ -40,6 +43,7 @@ def log_to_database(db: Any) -> Callable[..., None]:
 
 def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callable[..., None]:
     """Writes how far the tuner is to stderr."""
+    whole("progress_bar: total", total, 0)
     state = {"count": 0, "best": 0.0}
 
     def callback(tuner, inputs, results):

@@ -7,7 +7,7 @@ import time
 from typing import Any, NamedTuple
 
 from .. import build_module
-from .._arguments import repetitions, seconds
+from .._arguments import repetitions, seconds, whole
 from .._measure import Failed, Runner
 from ..error import Error
 
@@ -57,7 +57,9 @@ class LocalBuilder:
                  do_fork: bool = False, runtime: Any = None) -> None:
         if build_func != "default":
             raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
-        seconds(timeout)
+        seconds(timeout, "LocalBuilder: timeout")
+        if n_parallel is not None:
+            whole("LocalBuilder: n_parallel", n_parallel, 1)
         self.timeout = timeout
 
 

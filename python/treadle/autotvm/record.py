@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._arguments import path as _path
+from ..error import Error
 from .measure import MeasureInput, MeasureResult, _Named
 from .space import ConfigEntity
 
@@ -20,6 +21,8 @@ def _plain(value):
 
 def encode(measure_input: Any, result: Any, protocol: str = "json") -> str:
     """The line of a measurement."""
+    if not hasattr(measure_input, "task") or not hasattr(result, "costs"):
+        raise Error(f"encode: expected a MeasureInput and a MeasureResult, not {measure_input!r} and {result!r}")
     task = measure_input.task
     if hasattr(task, "record_line"):
         return task.record_line(measure_input.config)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .._arguments import listed, whole
 from ..error import Error
 
 class SplitEntity:
@@ -87,7 +89,11 @@ def _value(entity):
 
 
 def _extent(axis):
-    return int(axis) if isinstance(axis, int) else int(axis.dom.extent)
+    if isinstance(axis, int):
+        return axis
+    if not hasattr(axis, "dom"):
+        raise Error(f"define_split: expected an axis, or its length, not {axis!r}")
+    return int(axis.dom.extent)
 
 
 def get_factors(n: int) -> list[int]:
@@ -146,6 +152,7 @@ class ConfigSpace:
     def define_split(self, name: str, axis: Any, policy: str = "factors", num_outputs: int = 2, filter: Any = None, max_factor: Any = None,  # noqa: A002
                      candidate: Any = None, no_tail: bool = True) -> list[Any]:
         extent = _extent(axis)
+        whole(f"define_split {name!r}: num_outputs", num_outputs, 1)
         if policy == "candidate" or candidate is not None:
             entities = [SplitEntity(sizes) for sizes in candidate or []]
         else:
@@ -159,7 +166,7 @@ class ConfigSpace:
         return [_Axis() for _ in range(num_outputs)]
 
     def define_reorder(self, name: str, axes: Sequence[Any], policy: str, candidate: Any = None) -> list:
-        count = len(axes)
+        count = len(listed(f"define_reorder {name!r}", axes, "a list of axes"))
         if policy == "candidate":
             orders = [[axes.index(axis) for axis in order] for order in candidate]
         elif policy == "identity":
@@ -172,7 +179,7 @@ class ConfigSpace:
         return list(axes)
 
     def define_annotate(self, name: str, axes: Sequence[Any], policy: str, candidate: Any = None) -> list:
-        count = len(axes)
+        count = len(listed(f"define_annotate {name!r}", axes, "a list of axes"))
         if policy == "try_unroll":
             choices = [["none"] * (count - i) + ["unroll"] * i for i in range(count + 1)]
         elif policy == "try_vec":
@@ -188,7 +195,8 @@ class ConfigSpace:
         return list(axes)
 
     def define_knob(self, name: str, candidate: Sequence[Any]) -> None:
-        self._define(name, [OtherOptionEntity(value) for value in candidate])
+        self._define(name, [OtherOptionEntity(value) for value in
+                            listed(f"define_knob {name!r}", candidate, "a list of values")])
 
     def add_flop(self, flop: float) -> None:
         self.flop += float(flop)
@@ -213,8 +221,8 @@ class ConfigSpace:
 
     def get(self, index: int) -> ConfigEntity:
         """Configuration number `index`."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"configuration {index} of {len(self)}")
+        if not isinstance(index, numbers.Integral) or not 0 <= index < len(self):
+            raise IndexError(f"there is no configuration {index!r}; expected a number from 0 to {len(self) - 1}")
         entity_map, rest = {}, index
         for name, entities in self.space_map.items():
             entity_map[name] = entities[rest % len(entities)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from .. import te, tir
+from .._arguments import listed
 from ..error import Error
 from ..ir import IntImm
 from ..target import Target
@@ -95,7 +97,7 @@ class Task:
     def __init__(self, name: str, args: Any, target: Any) -> None:
         if name not in TEMPLATES:
             raise Error(f"there is no template {name!r}; there are: {', '.join(sorted(TEMPLATES)) or 'none'}")
-        self.name, self.args = name, tuple(args)
+        self.name, self.args = name, tuple(listed("task.create: args", args, "a tuple of the template's arguments"))
         self.kwargs: dict[str, Any] = {}
         self.target = Target(target or Target.current() or "llvm")
         self.workload = (name, *self.args)
@@ -105,6 +107,12 @@ class Task:
 
     def instantiate(self, config: Any) -> Any:
         """The schedule and parameters of a configuration."""
+        if not isinstance(config, ConfigSpace):
+            raise Error(f"Task.instantiate: expected a configuration (config_space.get), not {config!r}")
+        try:
+            inspect.signature(TEMPLATES[self.name]).bind(*self.args, **self.kwargs)
+        except TypeError as error:
+            raise Error(f"template {self.name!r} doesn't take the arguments {self.args}: {error}") from None
         with self.target:
             result = _run(self.name, TEMPLATES[self.name], self.args, self.kwargs, config)
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], te.Schedule)):

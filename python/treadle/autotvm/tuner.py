@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._arguments import whole
+from .._arguments import chosen, function, listed, number, whole
 from ..error import Error
 from .measure import MeasureInput, measure
 from .network import NetworkTask
@@ -77,6 +77,11 @@ class Tuner:
              si_prefix: str = "G") -> Any:
         """Measures up to `n_trial` configurations; stops after `early_stopping` without a better one. Kernels of networks
         have a search of their own, whatever the tuner."""
+        whole(f"{type(self).__name__}.tune: n_trial", n_trial, 0)
+        for callback in listed(f"{type(self).__name__}.tune: callbacks", callbacks, "a list of functions"):
+            function(f"{type(self).__name__}.tune: a callback", callback)
+        if not isinstance(self.task, NetworkTask) and not hasattr(measure_option, "runner"):
+            raise Error(f"{type(self).__name__}.tune: expected measure_option(builder, runner), not {measure_option!r}")
         if isinstance(self.task, NetworkTask):
             self.best_config = self.task.tune(self, n_trial, early_stopping, callbacks)
             return self.best_config
@@ -149,11 +154,17 @@ class XGBTuner(WalkTuner):
                  num_threads: Any = None, optimizer: str = "sa", diversity_filter_ratio: Any = None, log_interval: int = 50,
                  **options: Any) -> None:
         super().__init__(task, **options)
+        chosen("XGBTuner: feature_type", feature_type, ("itervar", "knob", "curve"))
+        chosen("XGBTuner: loss_type", loss_type, ("rank", "reg", "rank-binary"))
+        whole("XGBTuner: plan_size", plan_size, 1)
 
 
 class GATuner(WalkTuner):
     def __init__(self, task: Any, pop_size: int = 100, elite_num: int = 3, mutation_prob: float = 0.1, **options: Any) -> None:
         super().__init__(task, **options)
+        whole("GATuner: pop_size", pop_size, 1)
+        whole("GATuner: elite_num", elite_num, 0)
+        number("GATuner: mutation_prob", mutation_prob, "a number from 0 to 1", -1e-300, 1)
 
 
 class DropletTuner(WalkTuner):

@@ -6,20 +6,34 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import nd
+from .._arguments import converted, is_array, repetitions
 from .._benchmark import BenchmarkResult
 from .._ffi import get_global_func
 from ..error import DTypeError
 
 
 def _devices(device):
-    return list(device) if isinstance(device, (list, tuple)) else [device]
+    devices = list(device) if isinstance(device, (list, tuple)) else [device]
+    return [nd.device(each) if isinstance(each, str) else each for each in devices]
+
+
+def _bytes(what, value):
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise DTypeError(f"{what}: expected the bytes of relay.save_param_dict, got {type(value).__name__}")
+    return bytes(value)
 
 
 def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
     """An executor for a graph with the kernels of a module; parameters are loaded afterwards. `device`: one, or a list
     of those that the graph uses; with a module and devices of an RPC session, the executor runs there."""
     libmod = libmod.module if hasattr(libmod, "get_graph_json") and hasattr(libmod, "module") else libmod
+    if not isinstance(graph_json_str, str):
+        raise DTypeError(f"graph_executor.create: the graph is a text (get_graph_json), not {type(graph_json_str).__name__}")
+    if not hasattr(libmod, "__getitem__"):
+        raise DTypeError(f"graph_executor.create: expected a module of kernels (get_lib), got {type(libmod).__name__}")
     devices = _devices(device)
     session = getattr(devices[0], "rpc_session", None) if devices else None
     find = get_global_func if session is None else session.get_function
@@ -48,7 +62,9 @@ class GraphModule:
     def _tensor(self, name, value):
         """A value for an input as a tensor that the executor can read: of its session, where it is a remote one."""
         if not isinstance(value, nd.NDArray) and not hasattr(value, "rpc_session"):
-            value = nd.array(value, dtype=self._call("get_input", name).dtype)
+            wanted = self._call("get_input", name).dtype
+            numbers = is_array(value) and getattr(np.asarray(value).dtype, "kind", "") in "biuf"
+            value = nd.array(value if numbers else converted(str(name), value, wanted), dtype=wanted)
         session = getattr(self.module, "rpc_session", None)
         return session.array(value) if session is not None and isinstance(value, nd.NDArray) else value
 
@@ -80,6 +96,8 @@ class GraphModule:
             raise DTypeError(f"get_output: outputs are numbered from 0; expected an int, got {index!r}")
         if out is None:
             return self._call("get_output", index)
+        if not isinstance(out, (nd.NDArray, np.ndarray)) and not hasattr(out, "rpc_session"):
+            raise DTypeError(f"get_output: expected a tensor to copy into, got {type(out).__name__}")
         if hasattr(self.module, "rpc_session") and isinstance(out, nd.NDArray):
             return self._call("get_output", index).copyto(out)
         self._call("get_output", index, out)
@@ -108,11 +126,13 @@ class GraphModule:
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Sets the parameters that relay.save_param_dict wrote; names that the graph lacks are skipped."""
-        self._call("load_params", bytes(params_bytes))
+        self._call("load_params", _bytes("load_params", params_bytes))
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
         """Uses the memory of another executor for the parameters named in `params_bytes`."""
-        self._call("share_params", other.module, bytes(params_bytes))
+        if not isinstance(other, GraphModule):
+            raise DTypeError(f"share_params: expected a GraphModule, got {type(other).__name__}")
+        self._call("share_params", other.module, _bytes("share_params", params_bytes))
 
     def __getitem__(self, name: str) -> Any:
         return self.module[name]
@@ -120,6 +140,8 @@ class GraphModule:
     def benchmark(self, device: Any = None, func_name: str = "run", repeat: int = 5, number: int = 5,
                   min_repeat_ms: float = 0, end_to_end: bool = False, **kwargs: Any) -> BenchmarkResult:
         """Times of `repeat` measurements of `number` runs each. With `end_to_end`, copying inputs and outputs counts."""
+        repetitions("benchmark", 1, number, repeat, min_repeat_ms or 0)
+        device = nd.device(device) if isinstance(device, str) else device
         if end_to_end:
             from ..runtime import Module
 

@@ -171,11 +171,11 @@ def make_pass_decorator(method: str, build: Callable[..., Any], base: type) -> C
             raise TypeError(f"required must be a list of names of passes, got {type(required).__name__}")
 
         def make(target):
-            info = PassInfo(opt_level or 0, name or target.__name__, required)
-            if inspect.isclass(target):
-                return _pass_class(target, method, lambda run: build(run, info), base)
             if not callable(target):
                 raise TypeError(f"a pass is made of a function or a class, not of {type(target).__name__}")
+            info = PassInfo(opt_level or 0, name or getattr(target, "__name__", type(target).__name__), required)
+            if inspect.isclass(target):
+                return _pass_class(target, method, lambda run: build(run, info), base)
             return base(build(target, info))
 
         return make if pass_func is None else make(pass_func)

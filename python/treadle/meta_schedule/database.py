@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from .._arguments import path
 from .._refused import refused
 from ..error import Error
 from ..target import Target
@@ -25,10 +26,11 @@ class Database:
     """The measurements in a folder (or in memory, without one)."""
 
     def __init__(self, work_dir: Any = None) -> None:
-        self.path = None if work_dir is None else os.path.join(os.fspath(work_dir), FILE)
+        work_dir = None if work_dir is None else path("meta_schedule: work_dir", work_dir)
+        self.path = None if work_dir is None else os.path.join(work_dir, FILE)
         self.records = []
         if self.path is not None:
-            os.makedirs(os.fspath(work_dir), exist_ok=True)
+            os.makedirs(work_dir, exist_ok=True)
             if os.path.exists(self.path):
                 with open(self.path, encoding="utf-8", errors="replace") as file:
                     self.records = [record for record in map(_decoded, file) if record is not None]

@@ -4,12 +4,13 @@ import logging
 import random
 from typing import Any
 
+from .._arguments import chosen, whole
 from ..error import Error
 from ..target import Target
 from ..tir.checks import ScheduleError
 from . import space_generator
 from .database import Database, mean_of
-from .runner import LocalRunner
+from .runner import LocalBuilder, LocalRunner
 from .scheduled import compile_tir, function_of, scheduled, usual
 from .sketch import Sketch
 
@@ -63,6 +64,14 @@ def tune_tir(mod: Any, target: Any, work_dir: Any = None, max_trials_global: int
     for name, value in (("cost_model", cost_model), ("measure_callbacks", measure_callbacks)):
         if value not in (None, "xgb", "default"):
             raise Error(f"tune_tir: {name} has no counterpart: candidates are measured, no model is trained")
+    whole("tune_tir: max_trials_global", max_trials_global, 0)
+    whole("tune_tir: num_trials_per_iter", num_trials_per_iter, 1)
+    if not (builder == "local" or isinstance(builder, LocalBuilder)):
+        raise Error(f"tune_tir: the builder is {builder!r}; expected \"local\" or a LocalBuilder")
+    if not (runner == "local" or hasattr(runner, "time")):
+        raise Error(f"tune_tir: the runner is {runner!r}; expected \"local\" or a LocalRunner")
+    if isinstance(strategy, str):
+        chosen("tune_tir: strategy", strategy, ("evolutionary", "replay-trace", "replay-func"))
     function, target = function_of(mod), Target(target)
     runner = LocalRunner() if runner == "local" else runner
     database = Database(work_dir) if database in (None, "json") else database

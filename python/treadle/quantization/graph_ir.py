@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arguments import suggest
+from .._arguments import mapping, number, suggest
 from ..error import DTypeError, Error
 from ..ir import IRModule
 from ..relay import transform
@@ -55,6 +55,8 @@ class QConfig:
                               ("weight_scale", ("power2", "max"))):
             if getattr(self, name) not in allowed:
                 raise Error(f"qconfig: {name} is {getattr(self, name)!r}; expected {' or '.join(allowed)}")
+        number("qconfig: global_scale", self.global_scale, "a number above 0")
+        number("qconfig: percentile", self.percentile, "a number above 0 and up to 100", 0, 100)
 
     def __enter__(self):
         self._outer = current_qconfig()
@@ -154,6 +156,7 @@ def quantize(mod: IRModule, params: Any = None, dataset: Any = None) -> Any:
     if not isinstance(mod, IRModule):
         raise DTypeError(f"quantize: expected an IRModule, got {type(mod).__name__}")
     main = mod["main"]
+    params = mapping("params", params, "{'weight': array}")
     if params:
         main = bind_params_by_name(main, params)
     mod = Sequential([transform.InferType(), transform.SimplifyInference(), transform.FoldConstant(),

@@ -282,6 +282,8 @@ def bind_params_by_name(func: Any, params: Mapping[str, Any]) -> Any:
     warning."""
     from .expr import bind, const
 
+    if not hasattr(func, "params"):
+        raise TypeError(f"bind_params_by_name: expected a relay.Function, got {type(func).__name__}")
     by_name = {var.name_hint: var for var in func.params}
     known = _known_params(func, params, "the function")
     return bind(func, {by_name[name]: const(value) for name, value in known.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import sequence
 from .._ffi import Api, register_object
 from ..ir import Node
 from .expr import as_expr
@@ -304,6 +305,7 @@ def rewrite(callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: Ex
     """Applies one or several rules until nothing changes."""
     if isinstance(callbacks, DFPatternCallback):
         callbacks = [callbacks]
+    callbacks = sequence("rewrite", callbacks, DFPatternCallback, "a DFPatternCallback, or a list of them")
     for rule in callbacks:
         if rule.pattern is None:
             raise ValueError(f"{type(rule).__name__} has no pattern")

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from .. import nd
+from .._arguments import listed
 from .._dtype import to_numpy
-from .._ffi import Api, Array, register_object
+from .._ffi import Api, Array, Map, register_object
 from ..error import DTypeError
 from ..ir import Attrs, BaseFunc, Constructor, Node, RelayExpr, Span, TensorType, Type, TypeVar, as_text
 
@@ -27,8 +28,8 @@ def as_expr(value: typing.Any) -> RelayExpr:
         return value.astuple()
     if isinstance(value, (list, tuple)) and any(isinstance(item, RelayExpr) for item in value):
         return Tuple([as_expr(item) for item in value])
-    if value is None:
-        raise DTypeError("expected an expression, a number or an array but got None")
+    if value is None or isinstance(value, (str, bytes, Mapping)):
+        raise DTypeError(f"expected an expression, a number or an array but got {value!r}")
     return const(value)
 
 
@@ -106,6 +107,7 @@ class Tuple(Expr):
     fields: Array
 
     def __init__(self, fields: Iterable[ExprLike], span: Span | None = None) -> None:
+        fields = listed("relay.Tuple", fields, "a list of expressions")
         super().__init__(_api.Tuple([as_expr(field) for field in fields], span))
 
     def __getitem__(self, index: int) -> Expr:
@@ -305,20 +307,33 @@ def const(value: typing.Any, dtype: typing.Any = None) -> Constant:
     if isinstance(value, nd.NDArray):
         return Constant(value)
     if dtype is not None:
-        value = np.asarray(value, dtype=to_numpy(dtype))
+        value = _array(value, to_numpy(dtype))
     elif not isinstance(value, (np.ndarray, np.generic)):
-        value = np.asarray(value)
+        value = _array(value, None)
         narrow = {"float64": np.float32, "int64": np.int32}.get(value.dtype.name)
         if narrow is not None and (narrow is np.float32 or np.all(np.abs(value) < 2**31)):
             value = value.astype(narrow)
     return Constant(nd.array(value))
 
 
+def _array(value, dtype):
+    try:
+        return np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError):
+        raise DTypeError(f"const: expected numbers in rows of one length, got {value!r}") from None
+
+
 def bind(expr: typing.Any, binds: typing.Any) -> typing.Any:
     """Replaces variables by expressions."""
     from .._ffi import get_global_func
 
-    return get_global_func("relay.ir.Bind")(expr, {key: as_expr(value) for key, value in binds.items()})
+    return get_global_func("relay.ir.Bind")(expr, {key: as_expr(value) for key, value in _binds(binds).items()})
+
+
+def _binds(binds):
+    if not isinstance(binds, (Mapping, Map)) or not all(isinstance(key, Var) for key in binds):
+        raise DTypeError(f"bind: expected a dict from variables to expressions, got {binds!r}")
+    return binds
 
 
 def astext(expr: typing.Any, show_meta_data: bool = True) -> str:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluating programs: the interpreter of the whole language, and graphs compiled on the spot."""
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from .. import runtime
+from .. import nd, runtime
 from .._ffi import Api, register_object
 from .._core import Object
 from ..ir import BaseFunc, GlobalVar, IRModule, RelayExpr, TupleType
@@ -41,12 +40,12 @@ class Executor:
 
     def _arguments(self, function, args, kwargs):
         names = [param.name_hint for param in function.params]
-        if not kwargs:
-            return [to_value(arg) for arg in args]
-        bound = inspect.Signature(
-            [inspect.Parameter(f"p{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(len(names))]
-        ).bind(*args, **{f"p{names.index(key)}" if key in names else key: value for key, value in kwargs.items()})
-        return [to_value(arg) for arg in bound.args]
+        if len(args) + len(kwargs) != len(names):
+            raise TypeError(f"the function takes {len(names)} arguments ({', '.join(names)}), got {len(args) + len(kwargs)}")
+        unknown = [name for name in kwargs if name not in names[len(args):]]
+        if unknown:
+            raise TypeError(f"the function has no further parameter {unknown[0]!r}; its parameters are {', '.join(names)}")
+        return [to_value(arg) for arg in args] + [to_value(kwargs[name]) for name in names[len(args):]]
 
 
 class Interpreter(Executor):
@@ -101,17 +100,20 @@ class GraphExecutor(Executor):
         from .. import runtime
         from ..contrib import graph_executor
         from . import transform
-        from .build_module import build
+        from .build_module import bind_params_by_name, build
         if isinstance(expr, GlobalVar):
             module = self.mod
             if expr.name_hint != "main":
                 module = IRModule.from_expr(self.mod[expr])
         else:
             module = IRModule.from_expr(expr)
+        if self._params:
+            module = IRModule(dict(module.functions.items()), dict(module.type_definitions.items()))
+            module["main"] = bind_params_by_name(module["main"], self._params)
         function = module["main"]
         result_type = transform.InferType()(module)["main"].ret_type
         executor = graph_executor.GraphModule(
-            build(module, self._target, params=self._params)["default"](self._device or runtime.cpu()))
+            build(module, self._target)["default"](self._device or runtime.cpu()))
 
         def call(*args, **kwargs):
             for param, value in zip(function.params, self._arguments(function, args, kwargs)):
@@ -151,6 +153,10 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
                     params: Mapping[str, Any] | None = None) -> Executor:
     """`kind`: "debug", the interpreter of the whole language; "vm", which compiles it; "graph", which compiles data
     flow."""
+    if mod is not None and not isinstance(mod, IRModule):
+        raise TypeError(f"create_executor: expected an IRModule, got {type(mod).__name__}; IRModule.from_expr makes one")
+    if isinstance(device, str):
+        device = nd.device(device)
     if kind == "debug":
         if params:
             raise ValueError('params are bound by the kind "graph"; pass them as arguments')

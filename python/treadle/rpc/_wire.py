@@ -15,7 +15,7 @@ from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 
 from .._arguments import whole
-from ..error import RPCError
+from ..error import DTypeError, RPCError
 
 MAX_HEADER = 1 << 24
 MAX_BLOB = 1 << 34
@@ -106,6 +106,8 @@ class Link:
 
     @classmethod
     def call(cls, host, port, token, timeout=HANDSHAKE_SECONDS):
+        if not isinstance(host, str):
+            raise DTypeError(f"the host is {host!r}; expected a name or an address")
         port = whole("the port", int(port) if str(port).isdecimal() else port, 1, 65535)
         try:
             sock = socket.create_connection((host, port), timeout=timeout)

@@ -310,8 +310,9 @@ class TrackerSession:
     """A connection to a tracker."""
 
     def __init__(self, host: str, port: int, token: str | None = None) -> None:
-        self._address, self._token = (host, int(port)), _wire.find_token(token)
+        self._token = _wire.find_token(token)
         _wire.Link.call(host, port, self._token).close()
+        self._address = (host, int(port))
 
     def _link(self):
         return _wire.Link.call(*self._address, self._token)

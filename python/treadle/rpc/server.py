@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._arguments import whole
-from ..error import Error
+from ..error import DTypeError, Error
 from . import _wire
 
 
@@ -145,6 +145,12 @@ class Service:
         self.terminate()
 
 
+def check_host(what: str, host: Any) -> None:
+    """A host is given as text."""
+    if not isinstance(host, str):
+        raise DTypeError(f"{what}: the host is {host!r}; expected a name or an address")
+
+
 class Server(Service):
     """A server in a process of its own; sessions that run go on when it ends, until their clients end. host, port, port_end: where it listens (default: only this machine, any free
     port). tracker_addr: (host, port) of a tracker, which gives it to those who ask for `key`. custom_addr: the host that
@@ -152,6 +158,7 @@ class Server(Service):
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, port_end: Any = None, key: str = "", tracker_addr: Any = None,
                  custom_addr: str | None = None, load_library: Any = None, silent: bool = False, token: Any = None) -> None:
+        check_host("rpc.Server", host)
         whole("rpc.Server: port", port, 0, 65535)
         arguments = ["--host", host, "--port", str(port), "--port-end", str(port_end or 0), "--announce"]
         if key:

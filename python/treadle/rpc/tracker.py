@@ -4,8 +4,9 @@ import collections
 import threading
 from typing import Any
 
+from .._arguments import whole
 from . import _wire
-from .server import Service, start_process
+from .server import Service, check_host, start_process
 
 
 class _Book:
@@ -99,6 +100,8 @@ class Tracker(Service):
     """A tracker in a process of its own."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 9190, port_end: int = 9199, silent: bool = False) -> None:
+        check_host("rpc.tracker.Tracker", host)
+        whole("rpc.tracker.Tracker: port", port, 0, 65535)
         arguments = ["--host", host, "--port", str(port), "--port-end", str(port_end or 0), "--announce"]
         self.proc, self.port = start_process("treadle.exec.rpc_tracker", arguments + ["--silent"] * silent, "tracker")
         self.host = host

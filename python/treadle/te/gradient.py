@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._ffi import Api
+from .._arguments import listed
 from ..arith import Analyzer
 from ..error import Error
 from ..ir import IntImm
@@ -40,7 +41,7 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     """The gradients of a tensor with respect to the inputs: of `head` times its Jacobians, summed over the output's
     dimensions, which are head's last; head's first ones lead the results' shapes. Without head: the Jacobians, of shape
     output.shape + input.shape. Where several elements are the greatest of a max or min, they share its gradient."""
-    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    inputs = [inputs] if isinstance(inputs, Tensor) else listed("gradient: inputs", inputs, "a tensor, or a list of them")
     for tensor in (output, *inputs, *([] if head is None else [head])):
         if not isinstance(tensor, Tensor):
             raise Error(f"gradient: expected a tensor, not {tensor!r}")

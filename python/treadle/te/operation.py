@@ -115,8 +115,13 @@ def thread_axis(dom: str | Dim | Sequence[Dim] | None = None, tag: str = "", nam
         dom, tag = None, dom
     if not tag:
         raise ValueError("thread_axis needs a tag, such as 'threadIdx.x'")
-    if dom is not None and not isinstance(dom, (tuple, list)):
-        dom = (0, dom)
+    if not isinstance(tag, str):
+        raise TypeError(f"thread_axis: a tag is a text such as 'threadIdx.x', not {tag!r}")
+    if dom is not None:
+        pair = dom if isinstance(dom, (tuple, list)) else (0, dom)
+        if len(pair) != 2:
+            raise TypeError(f"thread_axis {tag}: the domain must be a pair (begin, end), not {dom!r}")
+        dom = tuple(_dimension(x, f"thread_axis {tag}: ") for x in pair)
     return IterVar(dom, Var(name or tag, "int32"), IterVar.ThreadIndex, tag)
 
 
@@ -139,6 +144,8 @@ def extern(shape: Shape | Sequence[Sequence[Dim]], inputs: Sequence[Tensor],
     """Tensors of the given shapes computed by a statement, which `fcompute` gives from the lists of input and output
     buffers. Without `dtype` the outputs have that of the inputs."""
     inputs = list(inputs)
+    if not callable(fcompute):
+        raise TypeError(f"extern {name}: expected a function of the input and output buffers, not {fcompute!r}")
     for t in inputs:
         if not isinstance(t, Tensor):
             raise TypeError(f"extern {name}: an input must be a tensor, not {t!r}")

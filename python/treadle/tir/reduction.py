@@ -20,6 +20,10 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any],
     """A reduction by `fcombine(x, y)` whose neutral element is `fidentity(dtype)`. Both take and give tuples where
     several values are reduced together."""
 
+    for what, given in (("fcombine", fcombine), ("fidentity", fidentity)):
+        if not callable(given):
+            raise TypeError(f"comm_reducer {name}: {what} is {given!r}; expected a function")
+
     def reduce(expr, axis=None, where=None, init=None):
         several = isinstance(expr, (tuple, list))
         sources = [as_expr(e) for e in (expr if several else [expr])]

@@ -126,6 +126,8 @@ class Schedule:
     def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
         """The block of that name; copies of buffers go by `A.shared` and by `A_shared`. `func_name`: there is one
         function, so it needn't be said which."""
+        if not isinstance(name, str):
+            raise ScheduleError(f"get_block: expected the name of a block, not {name!r}")
         if func_name is not None and func_name not in (names := [str(var.name_hint) for var in self.mod.functions]):
             raise ScheduleError(f"get_block: the module has no function {func_name!r}; it has: {', '.join(names)}")
         try:
@@ -247,6 +249,11 @@ class Schedule:
         _only_default("transform_layout", "axis_separators", axis_separators, (None,))
         block = self._block(block)
         node = self.get(block)
+        pair = isinstance(buffer, (tuple, list)) and len(buffer) == 2
+        if not isinstance(buffer, str) and not pair:
+            raise ScheduleError(f"transform_layout: the buffer is {buffer!r}; expected its name, (\"write\", 0) or (\"read\", 1)")
+        if not callable(index_map):
+            raise ScheduleError(f"transform_layout: expected a function of the indices, not {index_map!r}")
         if isinstance(buffer, str):
             names = {r.buffer.name: (kind, i) for kind, regions in (("read", node.reads), ("write", node.writes))
                      for i, r in enumerate(regions)}

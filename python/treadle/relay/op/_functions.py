@@ -309,8 +309,10 @@ def pad(data: ExprLike, pad_width: Any, pad_value: ExprLike = 0, pad_mode: str =
         pad_value = const(pad_value, str(kind.dtype) if isinstance(kind, TensorType) else "float32")
     if is_dynamic(pad_width):
         return call_op("dyn.nn.pad", [data, pad_width, pad_value], {"pad_mode": pad_mode})
-    return call_op("nn.pad", [data, pad_value], {"pad_width": [list(pair) for pair in known(pad_width)],
-                                             "pad_mode": pad_mode})
+    pairs = known(pad_width)
+    if not isinstance(pairs, list) or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+        raise Error(f"nn.pad: pad_width is {pad_width!r}; expected a pair (before, after) for each dimension")
+    return call_op("nn.pad", [data, pad_value], {"pad_width": [list(pair) for pair in pairs], "pad_mode": pad_mode})
 
 
 def dropout(data: ExprLike, rate: float = 0.5) -> Expr:
