@@ -60,19 +60,18 @@ Array<Tensor> AttentionCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
         return Tree(dots, i, lanes, [](const PrimExpr& a, const PrimExpr& b) { return a + b; });
       },
       "attention_products", te::StageAttrs(kPlain, "products"));
-  auto mix = [&](const Tensor& weights) {
-    te::IterVar n = te::ReduceAxis(tir::Range(value->shape[batch]), "n");
-    return te::ComputeStage(
-        OutTensor(out_type)->shape,
-        [&](const Array<PrimExpr>& i) {
-          const PrimExpr v = value(ReplaceLast(i, batch, {n->var, i[rank - 1]}));
-          return te::Sum(weights(ReplaceLast(i, rank - 1, {n->var})) * tir::cast(kSum, v), {n});
-        },
-        "attention_mixed", te::StageAttrs(kPlain, "mixed"));
-  };
+  const auto& options = *attrs.as<AttentionAttrs>();
   auto mask = [&](const Array<PrimExpr>& i) { return LoadBroadcast(inputs[3], i, shape); };
-  return {
-      FinishAttention(products, mask, *attrs.as<AttentionAttrs>(), kPlain, te::StageAttrs(kPlain, te::kAnchor), mix)};
+  const SoftmaxStages softmax = SoftmaxOfScores(products, mask, options, kPlain);
+  te::IterVar n = te::ReduceAxis(tir::Range(value->shape[batch]), "n");
+  const Tensor mixed = te::ComputeStage(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr v = value(ReplaceLast(i, batch, {n->var, i[rank - 1]}));
+        return te::Sum(softmax.exp(ReplaceLast(i, rank - 1, {n->var})) * tir::cast(kSum, v), {n});
+      },
+      "attention_mixed", te::StageAttrs(kPlain, "mixed"));
+  return {DivideBySums(mixed, softmax.sum, options, te::StageAttrs(kPlain, te::kAnchor))};
 }
 
 /// The scores and their product with the values.
@@ -139,9 +138,8 @@ Array<PrimExpr> ReplaceLast(const Array<PrimExpr>& index, size_t keep, const std
   return result;
 }
 
-Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
-                       const AttentionAttrs& attrs, const std::string& kernel, const Map<String, ObjectRef>& anchor,
-                       const std::function<Tensor(const Tensor& weights)>& mix) {
+SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
+                              const AttentionAttrs& attrs, const std::string& kernel, bool is_part) {
   size_t rank = products.ndim(), row = rank - 1;
   DataType dtype = products->dtype;
   Array<PrimExpr> shape = products->shape, rows = ReplaceLast(shape, row, {});
@@ -170,18 +168,28 @@ Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(cons
   Tensor max = reduce(
       scores, "max", [](const PrimExpr& e, const te::IterVar& k) { return te::MaxReduce(e, {k}); },
       [](const PrimExpr& a, const PrimExpr& b) { return tir::max(a, b); });
+  const PrimExpr none = tir::neg_infinity(dtype);
+  auto shift = [&](const Array<PrimExpr>& i) {
+    const PrimExpr most = max(ReplaceLast(i, row, {}));
+    return is_part ? tir::select(tir::equal(most, none), tir::make_zero(dtype), most) : most;
+  };
   Tensor exp = te::ComputeStage(
-      shape, [&](const Array<PrimExpr>& i) { return ExpUpToOne(scores(i) - max(ReplaceLast(i, row, {}))); },
-      "attention_exp", te::StageAttrs(kernel, "exp"));
+      shape, [&](const Array<PrimExpr>& i) { return ExpUpToOne(scores(i) - shift(i)); }, "attention_exp",
+      te::StageAttrs(kernel, "exp"));
   Tensor sum = reduce(
       exp, "sum", [](const PrimExpr& e, const te::IterVar& k) { return te::Sum(e, {k}); },
       [](const PrimExpr& a, const PrimExpr& b) { return a + b; });
-  Tensor mixed = mix(exp);
+  return {max, exp, sum};
+}
+
+Tensor DivideBySums(const Tensor& mixed, const Tensor& sum, const AttentionAttrs& attrs,
+                    const Map<String, ObjectRef>& anchor) {
+  const size_t row = mixed.ndim() - 1;
   return te::ComputeStage(
       mixed->shape,
       [&](const Array<PrimExpr>& i) {
         const PrimExpr total = sum(ReplaceLast(i, row, {})), result = tir::div(mixed(i), total);
-        return attrs.zero_masked_rows ? tir::select(tir::isnan(total), tir::make_zero(dtype), result) : result;
+        return attrs.zero_masked_rows ? tir::select(tir::isnan(total), tir::make_zero(mixed->dtype), result) : result;
       },
       "attention_output", anchor);
 }

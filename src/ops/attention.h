@@ -30,12 +30,19 @@ void CheckAttentionMask(const InferContext& context, const TensorTypeNode* query
 /// The first `keep` entries of `index`, then `last`.
 Array<PrimExpr> ReplaceLast(const Array<PrimExpr>& index, size_t keep, const std::vector<PrimExpr>& last);
 
-/// The stages after `products` (batch.., m, n'), the products of queries and keys: scores, maximum, exponentials, sum,
-/// `mix` (their product with the values), and the result, which is the anchor of `kernel`. Of the products all are
-/// looked at, so that those beyond the keys must be masked. `mask`: what is added to the score at an index. `anchor`:
+/// Of the scores of some keys, per row: their maximum, exp(score - maximum) and the sum of those.
+struct SoftmaxStages {
+  Tensor max, exp, sum;
+};
+/// The softmax along the last dimension of `products` (rows.., n), products of queries and keys. Of them all are looked
+/// at, so that those beyond the keys must be masked. `mask`: what is added to the score at an index. `is_part`: there
+/// are other keys, so that rows may be masked as a whole; their maximum is -inf, their exponentials are 0.
+SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
+                              const AttentionAttrs& attrs, const std::string& kernel, bool is_part = false);
+
+/// The result (batch.., m, d), the anchor of `kernel`: products with the values over their sums (batch.., m). `anchor`:
 /// attributes of the result.
-Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
-                       const AttentionAttrs& attrs, const std::string& kernel, const Map<String, ObjectRef>& anchor,
-                       const std::function<Tensor(const Tensor& weights)>& mix);
+Tensor DivideBySums(const Tensor& mixed, const Tensor& sum, const AttentionAttrs& attrs,
+                    const Map<String, ObjectRef>& anchor);
 
 }  // namespace treadle::ops

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as exporters write it: recognised, and equal to its definition."""
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -159,3 +161,78 @@ def test_steps_of_decoders_move_no_keys(past):
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     for result, wanted in zip(treadle.compile(model).run(None, feed), session.run(None, feed)):
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+
+
+def with_plan(case, tile_m, m_block, key_block, kernel="attention.packed", dtype="float32"):
+    """Records of that plan: for the model's operands, which it pads, and for the packed ones."""
+    def whole(size, part):
+        return -(-size // part) * part
+    plan = {"type": "schedule.AttentionPlan", "tile_m": tile_m, "m_block": m_block, "key_block": key_block}
+    problem = {"type": "schedule.AttentionProblem", "batch": case["batch"] * case["heads"], "m": case["queries"],
+               "n": case["keys"], "s": case["size"], "d": case["values"], "dtype": dtype, "n_block": 0, "key_block": 0}
+    packed = {**problem, "m": whole(problem["m"], m_block), "n": whole(problem["n"], key_block or 16),
+              "d": whole(problem["d"], 16), "n_block": 16, "key_block": key_block}
+    return "\n".join(json.dumps({"problem": p, "kernel": kernel, "plan": plan}) for p in (problem, packed))
+
+
+KEY_BLOCKS = [
+    (dict(batch=1, heads=2, queries=24, keys=128, size=16, values=16), (6, 12, 64)),
+    (dict(batch=2, heads=1, queries=25, keys=131, size=24, values=40, mask=(2, 1, 25, 131)), (4, 8, 48)),
+    (dict(batch=1, heads=2, queries=7, keys=100, size=8, values=5, mask=(100,)), (2, 4, 16)),
+    (dict(batch=1, heads=1, queries=13, keys=300, size=64, values=64, mask=(1, 1, 1, 300)), (5, 15, 112)),
+]
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize("case, plan", KEY_BLOCKS)
+def test_keys_in_blocks(case, plan, target):
+    model, shapes = attention_model(**case)
+    records = with_plan(case, *plan)
+    compiled = treadle.compile(model, target=target, pass_config={"schedule.plans": records})
+    assert f'"key_block":{plan[2]}' in compiled.explain()
+    rng = np.random.default_rng(5)
+    x = {name: (2 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
+    np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=2e-5)
+
+
+def test_masks_of_whole_blocks_of_keys():
+    """A block of which a query sees no key counts nothing; a query that sees none at all gives NaN."""
+    case = dict(batch=1, heads=1, queries=10, keys=96, size=16, values=16, mask=(1, 1, 10, 96))
+    model, shapes = attention_model(**case)
+    compiled = treadle.compile(model, pass_config={"schedule.plans": with_plan(case, 2, 4, 32)})
+    rng = np.random.default_rng(6)
+    x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    seen = np.ones((10, 96), bool)
+    seen[0, :32] = seen[1, 32:64] = seen[2, 32:] = seen[3, :64] = False
+    seen[4], seen[5] = np.arange(96) == 95, np.arange(96) == 0
+    x["mask"] = np.where(seen, 0, -np.inf).astype(np.float32)[None, None]
+    np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=2e-5)
+    x["mask"][0, 0, 7] = -np.inf
+    x["mask"][0, 0, 8, 40] = np.nan
+    x["mask"][0, 0, 9, 70] = np.inf
+    y = compiled.run(None, x)[0]
+    assert np.isnan(y[0, 0, 7:]).all() and not np.isnan(y[0, 0, :7]).any()
+
+
+def test_scores_of_any_size_in_blocks_of_keys():
+    """Maxima of blocks that are far apart: what is far below the row's counts nothing, and nothing overflows."""
+    case = dict(batch=1, heads=1, queries=6, keys=64, size=16, values=16, mask=(1, 1, 6, 64))
+    model, shapes = attention_model(**case)
+    compiled = treadle.compile(model, pass_config={"schedule.plans": with_plan(case, 2, 2, 16)})
+    rng = np.random.default_rng(7)
+    x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    x["mask"] = np.repeat([[-1e4, 1e30, 3e38, -3e38], [0, 80, 160, 240], [-90, -180, 0, 0], [50, 0, 0, 50],
+                           [-3e38] * 4, [100, 101, 102, 103]], 16, axis=1).astype(np.float32)[None, None]
+    np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=1e-4)
+
+
+def test_bfloat16_in_blocks_of_keys():
+    case = dict(batch=1, heads=2, queries=12, keys=100, size=16, values=32)
+    model, shapes = attention_model(**case)
+    rng = np.random.default_rng(8)
+    x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    records = with_plan(case, 4, 12, 48, "attention.pairs", "bfloat16")
+    compiled = treadle.compile(model, target="llvm -mcpu=x86-64-v3 -mattr=+amx-tile,+amx-int8,+amx-bf16 -emulate-intrinsics=1",
+                               pass_config={"relay.precision": "bf16", "schedule.plans": records})
+    assert '"key_block":48' in compiled.explain()
+    np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=0.03)

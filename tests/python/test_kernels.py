@@ -268,7 +268,7 @@ def test_plans_of_attention_compute_the_same():
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     expected = weights / weights.sum(-1, keepdims=True) @ feeds["v"]
     problem = {"type": "schedule.AttentionProblem", "batch": batch, "m": rows, "n": keys, "s": size, "d": size,
-               "dtype": "float32", "n_block": 16}
+               "dtype": "float32", "n_block": 16, "key_block": 0}
     plans = [json.loads(str(plan)) for plan in plans_of("attention.packed", json.dumps(problem), V3)]
     assert len(plans) > 4
     # Blocks of one query have no loop of rows to split: such a record is left out.

@@ -105,6 +105,7 @@ class AttentionProblemNode : public ProblemNode {
   DataType dtype = DataType::Float(32);
   std::string not_packed;  ///< why keys and values can't be packed, or ""; not part of the key
   int64_t n_block = 0;     ///< keys, and columns of values, that are packed together; 0: open, or not packed
+  int64_t key_block = 0;   ///< of packed ones, keys whose softmax is taken at a time; 0: all
   TREADLE_DECLARE_NODE(AttentionProblemNode, ProblemNode, "schedule.AttentionProblem");
   template <typename R>
   static void Reflect(R& r) {
@@ -115,6 +116,7 @@ class AttentionProblemNode : public ProblemNode {
     r.Field("d", &AttentionProblemNode::d);
     r.Field("dtype", &AttentionProblemNode::dtype);
     r.Field("n_block", &AttentionProblemNode::n_block);
+    r.Field("key_block", &AttentionProblemNode::key_block);
   }
 };
 

@@ -63,6 +63,18 @@ class MathBuilder {
     return {integer, Bind(shifted - Num(x, magic))};
   }
 
+  /// Of float32: 2^(n + extra) for the integer n nearest to x, and n as a float. n + extra must be the exponent of a
+  /// normal number.
+  std::pair<PrimExpr, PrimExpr> NearestPowerOfTwo(const PrimExpr& x, int extra = 0) {
+    // The same magic number, and the bias of exponents: what is above the low bits is shifted out.
+    constexpr int kBias = 127, kMantissa = 23;
+    const double magic = 12582912.0 + kBias + extra;
+    const DataType bits = DataType::UInt(32, x.dtype().lanes());
+    PrimExpr shifted = Bind(x + Num(x, magic));
+    PrimExpr power = reinterpret(x.dtype(), left_shift(reinterpret(bits, shifted), make_const(bits, kMantissa)));
+    return {Bind(power), Bind(shifted - Num(x, magic))};
+  }
+
   /// 2^n for an integer vector n in the normal range of exponents.
   PrimExpr PowerOfTwo(const PrimExpr& n, DataType type) {
     const bool wide = type.bits() == 64;
@@ -95,13 +107,18 @@ class MathBuilder {
     constexpr int kShift = 24;
     PrimExpr scale = Num(x0, std::ldexp(1.0, -kShift));
     PrimExpr x = Bind(min(max(x0, Num(x0, -104.0)), Num(x0, 70.0)));
-    auto [n, nf] = NearestInt(Bind(x * Num(x, -kLog2E)));
+    auto [power, nf] = NearestPowerOfTwo(Bind(x * Num(x, -kLog2E)), -kShift);
     PrimExpr r = Bind(Bind(Num(x, 0) - x - nf * Num(x, 0.693359375)) - nf * Num(x, -2.12194440054690583e-4));
-    return scale / Bind(ExpReduced(r) * PowerOfTwo(n - make_const(n.dtype(), kShift), x.dtype()) + scale);
+    return scale / Bind(ExpReduced(r) * power + scale);
   }
 
   /// exp(r) for |r| <= ln(2) / 2.
-  PrimExpr ExpReduced(const PrimExpr& r) { return Bind(Expm1Reduced(r) + Num(r, 1)); }
+  PrimExpr ExpReduced(const PrimExpr& r) {
+    if (r.dtype().bits() == 64) return Bind(Expm1Reduced(r) + Num(r, 1));
+    // A minimax fit of the relative error, 2e-9; after rounding results are within 8e-8.
+    return Polynomial(r, {1, 1, 0.49999999368070147, 0.16666663912607252, 0.04167295058982955, 0.008357439154276097,
+                          0.0013400041137076053});
+  }
   /// exp(r) - 1 for those.
   PrimExpr Expm1Reduced(const PrimExpr& r) {
     std::vector<double> c;
@@ -117,9 +134,9 @@ class MathBuilder {
 
   /// exp of float32 in [-87, 88]: the result is a normal number, which one factor scales.
   PrimExpr ExpNormal(const PrimExpr& x) {
-    auto [n, nf] = NearestInt(Bind(x * Num(x, kLog2E)));
+    auto [power, nf] = NearestPowerOfTwo(Bind(x * Num(x, kLog2E)));
     PrimExpr r = Bind(Bind(x - nf * Num(x, 0.693359375)) - nf * Num(x, -2.12194440054690583e-4));
-    return ExpReduced(r) * PowerOfTwo(n, x.dtype());
+    return ExpReduced(r) * power;
   }
 
   PrimExpr Exp2(const PrimExpr& x0) {

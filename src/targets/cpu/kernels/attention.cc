@@ -3,19 +3,17 @@
 // With packed keys and values both products are register tiles; else a query at a time reads them as they are (a
 // decoder's step, bound by memory). Of bfloat16, products are of words of two neighbours (treadle/tir/pair_ops.h), sums
 // and the softmax of float32; its results are rounded before they meet the values.
-#include "ops/attention.h"
-
 #include <algorithm>
 #include <limits>
 
-#include "ops/macs.h"
+#include "ops/infer.h"
+#include "targets/cpu/kernels/attention_compute.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/attention.h"
 #include "treadle/ops/attrs/nn.h"
-#include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
 
 namespace treadle::ops::cpu {
@@ -23,236 +21,88 @@ namespace {
 
 using relay::Expr;
 using relay::LaidOutCall;
-using tir::floordiv;
-using tir::floormod;
 
-constexpr const char *kName = "attention.packed", *kPairs = "attention.pairs", *kPacking = "attention.packing";
 /// AttentionProblemNode::not_packed of operands that only "attention.packing" takes.
 constexpr const char* kDynamic = "sizes are dynamic";
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 constexpr int64_t kLanes = kPackedColumns;
 
-// ---- The computation ----
-
-/// query (batch.., m, s), key (batch.., nb, s, 16), value (batch.., db, n, 16), mask (..., 16 nb), -inf where there is
-/// no key: (batch.., m, 16 db). Keys and values have words, half of s and of n, for queries of bfloat16.
-Type PackedAttentionInfer(const InferContext& context) {
-  const auto *query = context.Tensor(0, "query"), *key = context.Tensor(1, "key"), *value = context.Tensor(2, "value");
-  context.attrs<AttentionAttrs>();
-  size_t rank = query->shape.size();
-  if (rank < 2 || key->shape.size() != rank + 1 || value->shape.size() != rank + 1) {
-    throw ShapeError("packed keys and values must have one dimension more than queries");
-  }
-  CheckAttentionBatch(context, query, key, rank - 2);
-  CheckAttentionBatch(context, query, value, rank - 2);
-  const bool pairs = query->dtype == kHalf;
-  const PrimExpr inner = pairs ? Words(query->shape[rank - 1], kHalf) : query->shape[rank - 1];
-  CheckAttentionInner(inner, key->shape[rank - 1], "queries and keys", context);
-  if (pairs && (key->dtype != DataType::Int(32) || value->dtype != DataType::Int(32))) {
-    throw DTypeError("keys and values must be words of two bfloat16");
-  }
-  CheckAttentionMask(context, query, DimMul(key->shape[rank - 2], Dim(kPackedColumns)));
-  Array<PrimExpr> out = query->shape;
-  out.Set(rank - 1, DimMul(value->shape[rank - 2], Dim(kPackedColumns)));
-  return TensorType(out, kSum);
-}
-
-/// The product of dimensions; -1 where one is dynamic.
-int64_t BatchOf(const Array<PrimExpr>& shape) {
-  int64_t batch = 1;
-  for (size_t i = 0; i + 2 < shape.size(); ++i)
-    batch = batch < 0 || DimValue(shape[i]) < 0 ? -1 : batch * DimValue(shape[i]);
-  return batch;
-}
-
-/// Of operands as they are: dynamic sizes are -1.
-void SetSizes(const Array<PrimExpr>& query, const Array<PrimExpr>& key, const Array<PrimExpr>& value,
-              AttentionProblemNode* p) {
-  const size_t rank = query.size();
-  p->batch = BatchOf(query);
-  p->m = DimValue(query[rank - 2]);
-  p->s = DimValue(query[rank - 1]);
-  p->n = DimValue(key[rank - 2]);
-  p->d = DimValue(value[rank - 1]);
-}
-
-Problem PackingProblem(const Array<te::Tensor>& inputs) {
-  return Make<Problem, AttentionProblemNode>([&](auto& p) {
-    SetSizes(inputs[0]->shape, inputs[1]->shape, inputs[2]->shape, &p);
-    p.dtype = inputs[0]->dtype;
-  });
-}
-
-Problem PackedProblem(const Array<te::Tensor>& inputs) {
-  const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
-  const size_t rank = query.ndim();
-  return Make<Problem, AttentionProblemNode>([&](auto& p) {
-    for (size_t i = 0; i + 2 < rank; ++i) p.batch *= DimValue(query->shape[i]);
-    p.m = DimValue(query->shape[rank - 2]);
-    p.s = DimValue(query->shape[rank - 1]);
-    p.n = DimValue(key->shape[rank - 2]) * kPackedColumns;
-    p.d = DimValue(value->shape[rank - 2]) * kPackedColumns;
-    p.dtype = query->dtype;
-    p.n_block = kPackedColumns;
-  });
-}
-
-Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
-  const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
-  const size_t rank = query.ndim(), batch = rank - 2;
-  const bool pairs = query->dtype == kHalf;
-  const char* kernel = pairs ? kPairs : kName;
-  const PrimExpr block = Index(kPackedColumns);
-  /// The product of element (or word) `k` of a row of `left` and of a column of `right`.
-  auto term = [&](const te::Tensor& left, const te::Tensor& right, const Array<PrimExpr>& i, const PrimExpr& k) {
-    const PrimExpr column = i[rank - 1];
-    const PrimExpr packed = right(ReplaceLast(i, batch, {floordiv(column, block), k, floormod(column, block)}));
-    auto element = [&](const PrimExpr& at) { return left(ReplaceLast(i, rank - 1, {at})); };
-    if (!pairs) return element(k) * packed;
-    const PrimExpr first = k * Index(2);
-    return tir::dot_pairs(tir::pack_pair(element(first), element(first + Index(1))), packed);
-  };
-  te::IterVar s = te::ReduceAxis(tir::Range(key->shape[rank - 1]), "s");
-  Array<PrimExpr> shape = query->shape;
-  shape.Set(rank - 1, DimMul(key->shape[batch], Dim(kPackedColumns)));
-  te::Tensor products = te::ComputeStage(
-      shape, [&](const Array<PrimExpr>& i) { return te::Sum(term(query, key, i, s->var), {s}); }, "attention_products",
-      StageAttrs(kernel, "products"));
-  auto mix = [&](const te::Tensor& weights) {
-    te::Tensor left = weights;
-    if (pairs) {
-      left = te::ComputeStage(
-          shape, [&](const Array<PrimExpr>& i) { return tir::cast(kHalf, weights(i)); }, "attention_rounded",
-          StageAttrs(kernel, "rounded"));
-    }
-    te::IterVar n = te::ReduceAxis(tir::Range(value->shape[rank - 1]), "n");
-    return te::ComputeStage(
-        OutTensor(out_type)->shape,
-        [&](const Array<PrimExpr>& i) { return te::Sum(term(left, value, i, n->var), {n}); }, "attention_mixed",
-        StageAttrs(kernel, "mixed"));
-  };
-  auto mask = [&](const Array<PrimExpr>& i) { return LoadBroadcast(inputs[3], i, shape); };
-  return {FinishAttention(products, mask, *attrs.as<AttentionAttrs>(), kernel,
-                          AnchorAttrs(kernel, "output", PackedProblem(inputs)), mix)};
-}
-
-/// Of dynamic sizes: query (batch.., m, s), key (batch.., n, s), value (batch.., n, d), mask (..., n). Keys are packed
-/// for each block of queries; what is beyond them in the last panel is masked.
-Array<te::Tensor> PackingAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
-  const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
-  const size_t rank = query.ndim(), batch = rank - 2;
-  const PrimExpr block = Index(kPackedColumns), n = key->shape[batch];
-  const PrimExpr panels = DimFloorDiv(DimAdd(n, Dim(kPackedColumns - 1)), Dim(kPackedColumns));
-  const DataType dtype = query->dtype;
-  te::Tensor packed = te::ComputeStage(
-      ReplaceLast(key->shape, batch, {panels, key->shape[rank - 1], block}),
-      [&](const Array<PrimExpr>& i) {
-        const PrimExpr at = i[batch] * block + i[rank];
-        const PrimExpr element = key(ReplaceLast(i, batch, {at, i[batch + 1]}));
-        return tir::if_then_else(at < n, element, tir::make_zero(dtype));
-      },
-      "attention_keys", StageAttrs(kPacking, "keys"));
-  te::IterVar s = te::ReduceAxis(tir::Range(key->shape[rank - 1]), "s");
-  const Array<PrimExpr> shape = ReplaceLast(query->shape, rank - 1, {DimMul(panels, block)});
-  te::Tensor products = te::ComputeStage(
-      shape,
-      [&](const Array<PrimExpr>& i) {
-        const PrimExpr column = i[rank - 1];
-        const PrimExpr k = packed(ReplaceLast(i, batch, {floordiv(column, block), s->var, floormod(column, block)}));
-        return te::Sum(query(ReplaceLast(i, rank - 1, {s->var})) * k, {s});
-      },
-      "attention_products", StageAttrs(kPacking, "products"));
-  auto mask = [&](const Array<PrimExpr>& i) {
-    const Array<PrimExpr> scores = ReplaceLast(shape, rank - 1, {n});
-    return tir::if_then_else(i[rank - 1] < n, LoadBroadcast(inputs[3], i, scores), tir::neg_infinity(dtype));
-  };
-  auto mix = [&](const te::Tensor& weights) {
-    te::IterVar k = te::ReduceAxis(tir::Range(n), "n");
-    return te::ComputeStage(
-        OutTensor(out_type)->shape,
-        [&](const Array<PrimExpr>& i) {
-          return te::Sum(
-              weights(ReplaceLast(i, rank - 1, {k->var})) * value(ReplaceLast(i, batch, {k->var, i[rank - 1]})), {k});
-        },
-        "attention_mixed", StageAttrs(kPacking, "mixed"));
-  };
-  return {FinishAttention(products, mask, *attrs.as<AttentionAttrs>(), kPacking,
-                          AnchorAttrs(kPacking, "output", PackingProblem(inputs)), mix)};
-}
-
-double PackedAttentionMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
-  double keys = DimOf(arguments[1], -3) * kPackedColumns;
-  return keys * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
-}
-
 // ---- Plans ----
 
 class AttentionPlanNode : public PlanNode {
  public:
-  int64_t m_block = 1, tile_m = 1;
+  int64_t m_block = 1, tile_m = 1, key_block = 0;
   TREADLE_NODE(AttentionPlanNode, PlanNode, "schedule.AttentionPlan")
   template <typename R>
   static void Reflect(R& r) {
     r.Field("m_block", &AttentionPlanNode::m_block).Doc("queries whose scores exist at a time");
     r.Field("tile_m", &AttentionPlanNode::tile_m).Doc("register tile: rows; divides m_block");
+    r.Field("key_block", &AttentionPlanNode::key_block)
+        .Doc("keys whose softmax is taken at a time; a multiple of 16, of which the last block's are masked; 0: all");
   }
 };
 
-/// Rows are padded to tiles, at most so many in each.
-int64_t PaddedTile(int64_t rows) {
-  int64_t best = 6;
-  for (int64_t t : {5, 4}) {
-    if ((rows + t - 1) / t * t < (rows + best - 1) / best * best) best = t;
-  }
-  return best;
-}
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Rows that are computed: as long as they aren't packed, with those that will fill the last tile.
-int64_t RowsOf(const AttentionProblemNode& p) {
+/// Rows that are computed: as long as they aren't packed, with those that will fill the last block.
+int64_t RowsOf(const AttentionProblemNode& p, const AttentionPlanNode& plan) {
   if (p.m < 0) return kSymbolicWidth;
-  if (p.n_block != 0) return p.m;
-  const int64_t tile = PaddedTile(p.m);
-  return (p.m + tile - 1) / tile * tile;
+  return p.n_block != 0 ? p.m : CeilDiv(p.m, plan.m_block) * plan.m_block;
 }
 
-/// Rows of a query block: whole tiles, so many that scores stay in half of the second-level cache and threads have
-/// enough to share.
-int64_t QueryBlock(int64_t rows, int64_t tile, int64_t keys, const Machine& machine) {
-  const int64_t most = std::max(tile, machine.l2_bytes / 4 / (keys * 8));
-  int64_t best = tile;
-  for (int64_t r = tile; r <= std::min(rows, most); r += tile) {
-    if (rows % r == 0) best = r;
-  }
-  return best;
+/// Keys that are computed, those that fill the last block with them.
+int64_t KeysOf(const AttentionProblemNode& p, const AttentionPlanNode& plan) {
+  const int64_t unit = plan.key_block != 0 ? plan.key_block : kLanes;
+  return CeilDiv(std::max<int64_t>(1, p.n), unit) * unit;
 }
 
-int64_t TileRows(int64_t rows, const Machine& machine) {
-  int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
-  int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
-  int64_t best = 1;
-  for (int64_t t = 1; t <= std::min<int64_t>(widest, 14); ++t) {
-    if (rows % t == 0) best = t;
+/// The most rows of a register tile of 16 columns.
+int64_t WidestTile(const Machine& machine) {
+  const int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
+  const int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
+  return std::min(widest, kMaxTileWidth);
+}
+
+/// Sizes of equal parts of `count`, the largest, of at most `most`, first; of those near each other one.
+std::vector<int64_t> PartsOf(int64_t count, int64_t most) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = std::min(count, most); size >= 1; size = std::min(size - 1, size * 7 / 8)) {
+    const int64_t part = CeilDiv(count, CeilDiv(count, size));
+    if (sizes.empty() || part < sizes.back()) sizes.push_back(part);
   }
-  return best;
+  return sizes;
+}
+
+/// Blocks of keys: all, or as many as make a softmax worth while.
+std::vector<int64_t> KeyBlocksOf(const AttentionProblemNode& p) {
+  if (p.n_block != 0) return {p.key_block};
+  std::vector<int64_t> blocks{0};
+  const int64_t panels = CeilDiv(p.n, kLanes);
+  for (const int64_t most : {32, 16, 8}) {
+    const int64_t size = CeilDiv(panels, CeilDiv(panels, most));
+    if (size < panels && size * kLanes != blocks.back()) blocks.push_back(size * kLanes);
+  }
+  return blocks;
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kMostRows = 256, kLeastTile = 4;
   const auto& p = *problem.as<AttentionProblemNode>();
-  const int64_t rows = RowsOf(p);
+  const int64_t rows = p.m, widest = WidestTile(machine);
   std::vector<Plan> plans;
-  // The widest tile first; narrower ones for blocks of other sizes.
-  const int64_t best = TileRows(rows, machine);
-  auto add = [&](int64_t tile, int64_t block) {
-    plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
-      plan.tile_m = tile;
-      plan.m_block = block;
-    }));
-  };
-  for (int64_t tile = best; tile >= 1; --tile) {
-    if (rows % tile != 0) continue;
-    const int64_t most = QueryBlock(rows, tile, p.n, machine);
-    for (int64_t block = most; block >= std::max<int64_t>(2, tile); block -= tile) {
-      if (rows % block == 0) add(tile, block);
+  for (const int64_t key_block : KeyBlocksOf(p)) {
+    for (int64_t tile = std::min(widest, std::max<int64_t>(2, rows)); tile >= 1; --tile) {
+      const bool packed = p.n_block != 0;
+      if (packed ? rows % tile != 0 : tile < std::min({kLeastTile, rows, widest})) continue;
+      const int64_t tiles = CeilDiv(rows, tile);
+      for (const int64_t count : PartsOf(tiles, std::max<int64_t>(1, kMostRows / tile))) {
+        if (count * tile < 2 || (packed && tiles % count != 0)) continue;
+        plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
+          plan.tile_m = tile;
+          plan.m_block = count * tile;
+          plan.key_block = key_block;
+        }));
+      }
     }
   }
   return plans;
@@ -262,7 +112,7 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
 std::vector<Plan> PackingSpace(const Problem& problem, const Machine& machine) {
   constexpr int64_t kUsualKeys = 512;
   const auto& p = *problem.as<AttentionProblemNode>();
-  const int64_t keys = p.n > 0 ? p.n : kUsualKeys, tile = TileRows(kSymbolicWidth, machine);
+  const int64_t keys = p.n > 0 ? p.n : kUsualKeys, tile = WidestTile(machine);
   const int64_t most = std::max<int64_t>(2, machine.l2_bytes / 2 / (keys * 8 * tile));
   const int64_t tiles = p.m < 0 ? most : (p.m + tile - 1) / tile, blocks = (tiles + most - 1) / most;
   std::vector<Plan> plans;
@@ -275,33 +125,49 @@ std::vector<Plan> PackingSpace(const Problem& problem, const Machine& machine) {
   return plans;
 }
 
+/// Cycles of bringing keys and values from beyond the L1 cache: once for each block of queries, or, where a panel
+/// doesn't stay in it, for each tile of rows.
+double OperandCycles(const AttentionProblemNode& p, const AttentionPlanNode& plan, const Machine& machine) {
+  const double each = p.dtype == kHalf ? 2 : 1;
+  const int64_t n = KeysOf(p, plan), at_once = plan.key_block != 0 ? plan.key_block : n;
+  const int64_t tiles = CeilDiv(RowsOf(p, plan), plan.tile_m), blocks = CeilDiv(tiles, plan.m_block / plan.tile_m);
+  const auto repeats = [&](int64_t depth) {
+    const bool stays = depth * kLanes * 4 <= machine.l1_bytes * 3 / 4;
+    return static_cast<double>(stays ? blocks : tiles);
+  };
+  const double keys = 4 / each * static_cast<double>(n * p.s), values = 4 / each * static_cast<double>(n * p.d);
+  const double far = keys + values <= static_cast<double>(machine.l2_bytes) ? 0 : machine.beyond_l2_cycles_per_byte;
+  return (Fitted().attention_operand + far) * (keys * repeats(p.s) + values * repeats(at_once));
+}
+
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
   const FittedCosts& fitted = Fitted();
   const auto& p = *problem.as<AttentionProblemNode>();
   const auto& plan = *chosen.as<AttentionPlanNode>();
-  const int64_t m = RowsOf(p), n = std::max<int64_t>(1, p.n), lanes = machine.vector_lanes(32);
-  const auto panels_n = static_cast<double>((n + kLanes - 1) / kLanes);
-  const auto panels_d = static_cast<double>((p.d + kLanes - 1) / kLanes);
-  const double registers = static_cast<double>(plan.tile_m * kLanes) / static_cast<double>(std::max<int64_t>(1, lanes));
+  const int64_t m = RowsOf(p, plan), n = KeysOf(p, plan), lanes = std::max(1, machine.vector_lanes(32));
+  const int64_t at_once = plan.key_block != 0 ? plan.key_block : n;
+  const auto key_blocks = static_cast<double>(n / at_once), rows = static_cast<double>(m);
+  const auto panels_n = static_cast<double>(n / kLanes), panels_d = static_cast<double>(CeilDiv(p.d, kLanes));
+  const double registers = static_cast<double>(plan.tile_m * kLanes) / static_cast<double>(lanes);
   const double tile = fitted.attention_tile + fitted.attention_store * registers,
                step = TileCycles({plan.tile_m, 1}, plan.tile_m, kLanes, machine);
-  const double tiles = static_cast<double>(m) / static_cast<double>(plan.tile_m);
+  const double tiles = static_cast<double>(CeilDiv(m, plan.tile_m));
   const double each = p.dtype == kHalf ? 2 : 1;  // numbers of a word
   const double products = tiles * (panels_n * (static_cast<double>(p.s) / each * step + tile) +
-                                   panels_d * (static_cast<double>(n) / each * step + tile));
-  const double scores = static_cast<double>(m) * panels_n * kLanes;
-  const double softmax =
-      scores / static_cast<double>(std::max<int64_t>(1, lanes)) * fitted.attention_softmax * machine.fma_cycles;
-  // Scores are written and read three times over; keys and values pass once for each block of queries.
-  const bool near = plan.m_block * n * 8 <= machine.l2_bytes / 2;
-  const double score_bytes = 6 * 4 * scores * (near ? machine.l2_cycles_per_byte : machine.beyond_l2_cycles_per_byte);
-  const double blocks = static_cast<double>(m) / static_cast<double>(plan.m_block);
-  const double operands = 4 / each * static_cast<double>(n) * static_cast<double>(p.s + p.d);
-  const double passes = operands * blocks *
-                        (operands <= static_cast<double>(machine.l2_bytes) / 2 ? machine.l2_cycles_per_byte
-                                                                               : machine.beyond_l2_cycles_per_byte);
+                                   panels_d * (static_cast<double>(n) / each * step + key_blocks * tile));
+  const double scores = rows * static_cast<double>(n);
+  const double softmax = scores / static_cast<double>(lanes) * fitted.attention_softmax * machine.fma_cycles;
+  // What blocks of keys add: a maximum and a sum of lanes per row, and its results once more.
+  const double row = 2 * kLanes * machine.load_cycles + 3 * panels_d * kLanes / lanes * machine.load_cycles;
+  const double combined = plan.key_block != 0 ? rows * key_blocks * row : 0;
+  // Scores are written and read three times over.
+  const int64_t near = plan.m_block * at_once * 8;
+  const double rate = near <= machine.l1_bytes       ? 0
+                      : near <= machine.l2_bytes / 2 ? machine.l2_cycles_per_byte
+                                                     : machine.beyond_l2_cycles_per_byte;
   const int64_t batch = std::max<int64_t>(1, p.batch);
-  const double alone = static_cast<double>(batch) * (products + softmax + score_bytes + passes);
+  const double alone = static_cast<double>(batch) *
+                       (products + softmax + combined + 6 * 4 * scores * rate + OperandCycles(p, plan, machine));
   const int64_t threads = ModelledThreads(machine);
   return alone * (1 + LoadImbalance(std::max<int64_t>(1, m / plan.m_block), 1, batch, 1, threads)) / 2;
 }
@@ -310,8 +176,13 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
   const auto& p = *problem.as<AttentionProblemNode>();
   const auto& plan = *chosen.as<AttentionPlanNode>();
   if (plan.tile_m < 1 || plan.tile_m > kMaxTileWidth) return StrCat("tiles of ", plan.tile_m, " rows");
-  const bool divides = plan.m_block > 1 && plan.m_block % plan.tile_m == 0 && RowsOf(p) % plan.m_block == 0;
-  return divides ? "" : StrCat("blocks of ", plan.m_block, " queries, of ", RowsOf(p));
+  const bool whole = plan.m_block > 1 && plan.m_block % plan.tile_m == 0;
+  if (!whole || (p.n_block != 0 && p.m % plan.m_block != 0)) {
+    return StrCat("blocks of ", plan.m_block, " queries, of ", p.m);
+  }
+  const bool fits = p.n_block != 0 ? plan.key_block == p.key_block
+                                   : plan.key_block >= 0 && plan.key_block % kLanes == 0 && plan.key_block < p.n;
+  return fits ? "" : StrCat("blocks of ", plan.key_block, " keys, of ", p.n);
 }
 
 std::string WhyNotPackingPlan(const Problem&, const Machine&, const Plan& chosen) {
@@ -343,11 +214,8 @@ void VectorizeLast(Schedule& sch, const LoopRV& last) {
   sch.Vectorize(Extent(sch, last) == lanes ? last : sch.Split(last, {kRest, PrimExpr(int64_t{lanes})})[1]);
 }
 
-/// A maximum or sum per row: lanes first, where there are such.
-void ScheduleRowReduction(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop) {
-  At(sch, stages.At(role), loop);
-  if (!stages.Has(role + "_lanes")) return;
-  const Nest lanes = At(sch, stages.At(role + "_lanes"), loop);
+/// A maximum or sum by lanes: vectors.
+void VectorizeLanes(Schedule& sch, const Nest& lanes) {
   size_t n = lanes.axes.size();
   LoopRV lane = lanes.axes[n - 2], k = lanes.axes[n - 1];
   if (!k.defined()) return sch.Vectorize(lane);
@@ -357,37 +225,101 @@ void ScheduleRowReduction(Schedule& sch, const Stages& stages, const std::string
   sch.Vectorize(sch.GetLoops(init).back());
 }
 
-/// A product with a packed operand: tiles of `tile` rows and 16 columns, panels of columns outside.
-void ScheduleProduct(Schedule& sch, const BlockRV& product, const LoopRV& rows, const LoopRV& columns, int64_t tile) {
+/// A maximum or sum per row: lanes first, where there are such.
+void ScheduleRowReduction(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop) {
+  At(sch, stages.At(role), loop);
+  if (stages.Has(role + "_lanes")) VectorizeLanes(sch, At(sch, stages.At(role + "_lanes"), loop));
+}
+
+/// A sum over `k` of rows of `d` neighbours, which stay in registers.
+void ScheduleSumOfRows(Schedule& sch, const BlockRV& block, const LoopRV& d, const LoopRV& k) {
+  constexpr int64_t kMostVectors = 8;
+  sch.Reorder({k, d});
+  sch.SetScope(block, 0, "local");
+  const int lanes = VectorLanes(Extent(sch, d));
+  BlockRV init = sch.DecomposeReduction(block, k);
+  VectorizeLast(sch, sch.GetLoops(init).back());
+  if (lanes != 0 && Extent(sch, d) > lanes) {
+    std::vector<LoopRV> parts = sch.Split(d, {kRest, PrimExpr(int64_t{lanes})});
+    if (Extent(sch, parts[0]) <= kMostVectors) sch.Unroll(parts[0]);
+    sch.Vectorize(parts[1]);
+  } else {
+    VectorizeLast(sch, d);
+  }
+}
+
+/// A product with a packed operand, of which `rows` and `columns`, the last axes of its buffer or with others between
+/// (`row_axis` of `rank`), are read: tiles of `tile` rows and 16 columns, panels of columns outside.
+void ScheduleProduct(Schedule& sch, const BlockRV& product, const LoopRV& rows, const LoopRV& columns, int64_t tile,
+                     int row_axis, int64_t steps) {
   std::vector<LoopRV> r = sch.Split(rows, {kRest, PrimExpr(tile)});
   std::vector<LoopRV> c = sch.Split(columns, {kRest, PrimExpr(kLanes)});
   sch.Reorder({c[0], r[0], r[1], c[1]});
   const int rank = static_cast<int>(sch.Get(product)->writes[0]->buffer->shape.size());
-  ComputeTile(sch, product, r[0], {rank - 2}, rank - 1);
+  ComputeTile(sch, product, r[0], {row_axis}, rank - 1, 1, steps);
   sch.SetScope(product, 0, "local");
   sch.Vectorize(c[1]);
   sch.Unroll(r[1]);
 }
 
-void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan& chosen) {
+/// Of a block of queries all stages, one block of keys after the other: under the loop over those of the maxima, which
+/// are looked at again when results are combined.
+void ScheduleKeyBlocks(Schedule& sch, const Stages& stages, const LoopRV& block, int row_axis, int64_t tile,
+                       int64_t steps) {
+  const auto rows = static_cast<size_t>(row_axis);
+  const BlockRV results = sch.CacheWrite(stages.At("mixed"), 0, "local");
+  auto to_block = [&](std::initializer_list<const char*> roles) {
+    for (const char* role : roles) {
+      if (stages.Has(role)) At(sch, stages.At(role), block);
+    }
+  };
+  to_block({"total", "factors", "row_max"});
+  At(sch, results, block);
+  to_block({"mixed", "rounded", "sum", "sum_lanes", "exp", "max", "max_lanes", "scores"});
+  const std::vector<LoopRV> maxima = LoopsUnder(sch, stages.At("max"), block);
+  const LoopRV keys = maxima[rows + 1];
+  sch.Reorder({keys, maxima[rows]});
+  VectorizeLanes(sch, At(sch, stages.At("max_lanes"), keys));
+  for (const char* role : {"exp", "sum_lanes", "sum", "rounded", "mixed"}) {
+    if (stages.Has(role)) sch.ReverseComputeAt(stages.At(role), keys);
+  }
+  sch.ReverseComputeAt(results, keys);
+  const Nest scores = At(sch, stages.At("scores"), keys);
+  ScheduleProduct(sch, stages.At("products"), scores.axes[rows], scores.axes.back(), tile, row_axis, steps);
+  VectorizeLast(sch, LoopsUnder(sch, stages.At("exp"), keys).back());
+  if (stages.Has("rounded")) VectorizeLast(sch, LoopsUnder(sch, stages.At("rounded"), keys).back());
+  VectorizeLanes(sch, {stages.At("sum_lanes"), LoopsUnder(sch, stages.At("sum_lanes"), keys)});
+  const std::vector<LoopRV> axes = LoopsUnder(sch, results, keys);
+  ScheduleProduct(sch, stages.At("mixed"), axes[rows], axes.back(), tile, row_axis, steps);
+}
+
+void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine& machine, const Plan& chosen) {
   const auto& plan = *chosen.as<AttentionPlanNode>();
   BlockRV output = stages.anchor();
   std::vector<LoopRV> out = sch.GetLoops(output);  // batch.., m, d
   const size_t rank = out.size();
+  const int row_axis = static_cast<int>(rank) - 2;
   const double work = Work(sch, stages.At("products")) + Work(sch, stages.At("mixed"));
-  const int64_t tile = plan.tile_m;
+  const int64_t tile = plan.tile_m, steps = StepsAtOnce({tile, 1}, kLanes, machine);
   std::vector<LoopRV> m = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.m_block)});
   const LoopRV block = m[0];
-  ScheduleProduct(sch, stages.At("mixed"), m[1], out[rank - 1], tile);
-  if (stages.Has("rounded")) VectorizeLast(sch, At(sch, stages.At("rounded"), block).axes.back());
-  ScheduleRowReduction(sch, stages, "sum", block);
-  VectorizeLast(sch, At(sch, stages.At("exp"), block).axes.back());
-  ScheduleRowReduction(sch, stages, "max", block);
-  const Nest scores = At(sch, stages.At("scores"), block);
-  ScheduleProduct(sch, stages.At("products"), scores.axes[rank - 2], scores.axes[rank - 1], tile);
-  if (stages.Has("keys")) {
-    const Nest keys = At(sch, stages.At("keys"), block);  // batch.., n / 16, s, 16
-    if (keys.axes[rank - 1].defined()) TransposeTile(sch, keys.axes[rank - 1], keys.axes[rank]);
+  if (stages.Has("combined")) {
+    VectorizeLast(sch, out[rank - 1]);
+    const Nest combined = At(sch, stages.At("combined"), m[1]);
+    ScheduleSumOfRows(sch, combined.block, combined.axes[rank - 1], combined.axes[rank]);
+    ScheduleKeyBlocks(sch, stages, block, row_axis, tile, steps);
+  } else {
+    ScheduleProduct(sch, stages.At("mixed"), m[1], out[rank - 1], tile, row_axis, steps);
+    if (stages.Has("rounded")) VectorizeLast(sch, At(sch, stages.At("rounded"), block).axes.back());
+    ScheduleRowReduction(sch, stages, "sum", block);
+    VectorizeLast(sch, At(sch, stages.At("exp"), block).axes.back());
+    ScheduleRowReduction(sch, stages, "max", block);
+    const Nest scores = At(sch, stages.At("scores"), block);
+    ScheduleProduct(sch, stages.At("products"), scores.axes[rank - 2], scores.axes[rank - 1], tile, row_axis, steps);
+    if (stages.Has("keys")) {
+      const Nest keys = At(sch, stages.At("keys"), block);  // batch.., n / 16, s, 16
+      if (keys.axes[rank - 1].defined()) TransposeTile(sch, keys.axes[rank - 1], keys.axes[rank]);
+    }
   }
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.push_back(block);
@@ -403,20 +335,7 @@ void ApplyPlain(Schedule& sch, Stages& stages, const Problem&, const Machine&, c
   // Neighbouring results of a row of values; all of them stay in registers.
   const Nest mixed = At(sch, stages.At("mixed"), query);
   LoopRV d = mixed.axes[rank - 1], n = mixed.axes[rank];
-  if (n.defined() && d.defined()) {
-    sch.Reorder({n, d});
-    sch.SetScope(mixed.block, 0, "local");
-    const int lanes = VectorLanes(Extent(sch, d));
-    BlockRV init = sch.DecomposeReduction(mixed.block, n);
-    VectorizeLast(sch, sch.GetLoops(init).back());
-    if (lanes != 0 && Extent(sch, d) > lanes) {
-      std::vector<LoopRV> parts = sch.Split(d, {kRest, PrimExpr(int64_t{lanes})});
-      if (Extent(sch, parts[0]) <= 8) sch.Unroll(parts[0]);
-      sch.Vectorize(parts[1]);
-    } else {
-      VectorizeLast(sch, d);
-    }
-  }
+  if (n.defined() && d.defined()) ScheduleSumOfRows(sch, mixed.block, d, n);
   ScheduleRowReduction(sch, stages, "sum", query);
   VectorizeLast(sch, At(sch, stages.At("exp"), query).axes.back());
   ScheduleRowReduction(sch, stages, "max", query);
@@ -481,28 +400,42 @@ Expr PackOperand(const Expr& operand, const TensorTypeNode* type, bool k_first) 
   return CallWith<MatmulAttrs>("nn.contrib_pack_pairs", {operand}, [&](auto& a) { a.transpose_b = !k_first; });
 }
 
-std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&, const Plan&) {
+/// The operand with `missing` more keys, of zeros, packed.
+Expr PackKeys(const Expr& operand, const TensorTypeNode* type, int64_t missing, bool k_first) {
+  const size_t rank = type->shape.size();
+  Array<PrimExpr> shape = type->shape;
+  shape.Set(rank - 2, Dim(DimValue(shape[rank - 2]) + missing));
+  const TensorType padded(shape, type->dtype);
+  return PackOperand(PadDim(operand, rank, rank - 2, missing, 0, type->dtype), padded.get(), k_first);
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan& chosen) {
+  const auto& p = *problem.as<AttentionProblemNode>();
+  const auto& plan = *chosen.as<AttentionPlanNode>();
+  const auto& own = *request.call->attrs.as<AttentionAttrs>();
   const auto *query = request.args.Type(0), *key = request.args.Type(1), *value = request.args.Type(2),
              *mask = request.args.Type(3);
   size_t rank = query->shape.size(), masked = mask->shape.size();
-  int64_t rows = DimValue(query->shape[rank - 2]), keys = DimValue(key->shape[rank - 2]);
-  int64_t size = DimValue(value->shape[rank - 1]);
-  const int64_t tile = PaddedTile(rows), rows_missing = (tile - rows % tile) % tile;
-  const int64_t keys_missing = (kPackedColumns - keys % kPackedColumns) % kPackedColumns;
+  const int64_t rows_missing = RowsOf(p, plan) - p.m, keys_missing = KeysOf(p, plan) - p.n;
   Expr mask_arg = request.args.Plain(3);
-  if (rows_missing != 0 && masked >= 2 && DimValue(mask->shape[masked - 2]) == rows) {
+  if (rows_missing != 0 && masked >= 2 && DimValue(mask->shape[masked - 2]) == p.m) {
     mask_arg = PadDim(mask_arg, masked, masked - 2, rows_missing, 0);
   }
   mask_arg = PadDim(mask_arg, masked, masked - 1, keys_missing, -std::numeric_limits<double>::infinity());
-  Expr result = CallOp(
-      "nn.contrib_packed_attention",
-      {PadDim(request.args.Plain(0), rank, rank - 2, rows_missing, 0, query->dtype),
-       PackOperand(request.args.Plain(1), key, false), PackOperand(request.args.Plain(2), value, true), mask_arg},
-      request.call->attrs, request.call->span);
-  if (rows_missing != 0 || size % kPackedColumns != 0) {
+  const int64_t more_keys = plan.key_block != 0 ? keys_missing : 0;  // all but those that fill the last panel
+  Expr result = CallWith<AttentionAttrs>("nn.contrib_packed_attention",
+                                         {PadDim(request.args.Plain(0), rank, rank - 2, rows_missing, 0, query->dtype),
+                                          PackKeys(request.args.Plain(1), key, more_keys, false),
+                                          PackKeys(request.args.Plain(2), value, more_keys, true), mask_arg},
+                                         [&](auto& attrs) {
+                                           attrs.scale = own.scale;
+                                           attrs.zero_masked_rows = own.zero_masked_rows;
+                                           attrs.key_block = plan.key_block;
+                                         });
+  if (rows_missing != 0 || p.d % kPackedColumns != 0) {
     std::vector<int64_t> begin(rank, 0), end;
     for (const PrimExpr& dim : query->shape) end.push_back(DimValue(dim));
-    end.back() = size;
+    end.back() = p.d;
     result = MakeStridedSlice(result, begin, end);
   }
   return LaidOutCall{result, {}};
@@ -526,40 +459,30 @@ Problem AttentionProblem(const relay::CallNode*, const relay::LayoutArgs& args) 
       }
       if (!p.not_packed.empty() && p.not_packed != kDynamic) return;
     }
-    SetSizes(args.Type(0)->shape, args.Type(1)->shape, args.Type(2)->shape, &p);
+    SetAttentionSizes(args.Type(0)->shape, args.Type(1)->shape, args.Type(2)->shape, &p);
     p.dtype = args.Type(0)->dtype;
   });
 }
 
 void RegisterAttention() {
-  AttentionOp("nn.contrib_packed_attention",
-              "Attention with packed keys (.., n / 16, s, 16) and values (.., d / 16, n, 16).")
-      .Relation(Rule<PackedAttentionInfer>)
-      .Set(relay::kMacCount, relay::FMacCount(PackedAttentionMacs))
-      .Set(kCompute, FTECompute(PackedAttentionCompute));
+  RegisterPackedAttentionOps();
   Kernel kernel;
-  kernel.name = kName;
+  kernel.name = kPackedAttention;
   kernel.op = "nn.attention";
   kernel.target = "cpu";
   kernel.plan_type = AttentionPlanNode::StaticTypeInfo();
   kernel.why_not = WhyNot;
-  kernel.least_gain = 0.95;
+  kernel.least_gain = 0.98;
   kernel.space = Space;
   kernel.cycles = Cycles;
   kernel.why_not_plan = WhyNotPlan;
   kernel.rewrite = Rewrite;
   kernel.apply = ApplyPacked;
   schedule::RegisterKernel(kernel);
-  kernel.name = kPairs;
+  kernel.name = kPairAttention;
   kernel.why_not = WhyNotPairs;
   schedule::RegisterKernel(kernel);
-  AttentionOp("nn.contrib_packing_attention", "Attention of dynamic sizes, which packs keys as it goes.")
-      .Relation(Rule<AttentionInfer>)
-      .Set(relay::kMacCount, relay::FMacCount([](const Attrs&, const Array<Type>& arguments, const Type& result) {
-             return DimOf(arguments[1], -2) * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
-           }))
-      .Set(kCompute, FTECompute(PackingAttentionCompute));
-  kernel.name = kPacking;
+  kernel.name = kPackingAttention;
   kernel.why_not = WhyNotPacking;
   kernel.space = PackingSpace;
   kernel.why_not_plan = WhyNotPackingPlan;

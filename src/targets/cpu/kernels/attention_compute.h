@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The computations that the kernels of attention schedule (attention.cc), and the operators that have them.
+#pragma once
+
+#include "targets/cpu/kernels/kernels.h"
+
+namespace treadle::ops::cpu {
+
+inline constexpr const char *kPackedAttention = "attention.packed", *kPairAttention = "attention.pairs",
+                            *kPackingAttention = "attention.packing";
+
+/// nn.contrib_packed_attention and nn.contrib_packing_attention.
+void RegisterPackedAttentionOps();
+
+/// Sizes of operands as they are, query (batch.., m, s), key (batch.., n, s), value (batch.., n, d): dynamic ones are -1.
+void SetAttentionSizes(const Array<PrimExpr>& query, const Array<PrimExpr>& key, const Array<PrimExpr>& value,
+                       AttentionProblemNode* p);
+
+}  // namespace treadle::ops::cpu
