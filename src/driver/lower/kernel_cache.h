@@ -15,10 +15,11 @@
 
 namespace treadle::driver {
 
-/// A directory of files, one per kernel and two per model. Any number of processes may use it at once: entries are written under another
-/// name and renamed, are authenticated with a key that only this user can read, and one that is damaged or forged
-/// counts as absent and is removed. When the entries take more than the limit, those used least recently are removed. A
-/// directory that can't be written, or that isn't the user's own (PrivateFolder), is no error: nothing is kept then.
+/// A directory of files, one per kernel and two per model. Any number of processes may use it at once: entries are
+/// written under another name and renamed, are authenticated with a key that only this user can read, and one that is
+/// damaged or forged counts as absent and is removed. When the entries take more than the limit, those used least
+/// recently are removed. A directory that can't be written, or that isn't the user's own (PrivateFolder), is no error:
+/// nothing is kept then.
 class KernelCache {
  public:
   struct Stats {

@@ -12,7 +12,8 @@ inline constexpr const char *kPackedAttention = "attention.packed", *kPairAttent
 /// nn.contrib_packed_attention and nn.contrib_packing_attention.
 void RegisterPackedAttentionOps();
 
-/// Sizes of operands as they are, query (batch.., m, s), key (batch.., n, s), value (batch.., n, d): dynamic ones are -1.
+/// Sizes of operands as they are, query (batch.., m, s), key (batch.., n, s), value (batch.., n, d): dynamic ones are
+/// -1.
 void SetAttentionSizes(const Array<PrimExpr>& query, const Array<PrimExpr>& key, const Array<PrimExpr>& value,
                        AttentionProblemNode* p);
 
