@@ -123,3 +123,51 @@ def test_steps_share_weights(kind, gates, tmp_path):
     x = rng.standard_normal((steps, 1, hidden), dtype=np.float32)
     expected = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})[0]
     np.testing.assert_allclose(treadle.load(path)(x=x)["y"], expected, atol=1e-5)
+
+
+def _of_operands(kind, transposed, open_dims):
+    """A product of two inputs (2, 3, m, k) and (2, 3, k, n) of which the named dimensions are open."""
+    known = {"b": 2, "m": 5, "k": 10, "n": 24}
+
+    def shape(*dims):
+        first, *others = (dim if dim in open_dims else known[dim] for dim in ("b", *dims))
+        return [first, 3, *others]
+
+    types = {"float32": (TensorProto.FLOAT,) * 2, "uint8": (TensorProto.UINT8,) * 2}[kind]
+    right, nodes = "right", []
+    if transposed:
+        nodes, right = [helper.make_node("Transpose", ["right"], ["turned"], perm=[0, 1, 3, 2])], "turned"
+    is_float = kind == "float32"
+    nodes.append(helper.make_node("MatMul", ["left", right], ["y"]) if is_float
+                 else helper.make_node("MatMulInteger", ["left", right, "left_zero", "right_zero"], ["y"]))
+    graph = helper.make_graph(
+        nodes, "product", [helper.make_tensor_value_info("left", types[0], shape("m", "k")),
+                           helper.make_tensor_value_info("right", types[1], shape("n", "k") if transposed else shape("k", "n"))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT if is_float else TensorProto.INT32, None)],
+        [] if is_float else [helper.make_tensor("left_zero", types[0], [], [3]), helper.make_tensor("right_zero", types[1], [], [7])])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), known
+
+
+@pytest.mark.parametrize("open_dims", ["b", "mk", "mnk", "bmnk"])
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
+def test_open_dims_are_packed(kind, transposed, open_dims):
+    model, known = _of_operands(kind, transposed, open_dims)
+    compiled = treadle.compile(model)
+    if "m" in open_dims or kind == "float32":  # tiles of machines that have them want a known number of rows
+        kernel = "batch_matmul.packed" if kind == "float32" else "batch_matmul.bytes"
+        assert f'"kernel":"{kernel}"' in compiled.explain()
+    rng = np.random.default_rng(5)
+    for b, m, k, n in ((2, 5, 10, 24), (1, 1, 7, 33), (4, 70, 64, 16), (2, 13, 33, 50), (3, 2, 1, 1), (2, 4, 5, 0), (2, 3, 0, 4)):
+        size = {dim: value if dim in open_dims else known[dim] for dim, value in zip("bmkn", (b, m, k, n))}
+        shapes = (size["b"], 3, size["m"], size["k"]), (size["b"], 3, size["k"], size["n"])
+        if kind == "float32":
+            left, right = (rng.standard_normal(shape, dtype=np.float32) for shape in shapes)
+            expected = left.astype(np.float64) @ right
+        else:
+            left = rng.integers(0, 256, shapes[0]).astype(np.uint8)
+            right = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shapes[1]).astype(kind)
+            expected = (left.astype(np.int32) - 3) @ (right.astype(np.int32) - 7)
+        y = compiled(left=left, right=np.ascontiguousarray(right.swapaxes(2, 3)) if transposed else right)["y"]
+        assert y.shape == expected.shape
+        np.testing.assert_allclose(y, expected, rtol=0, atol=1e-4 if kind == "float32" else 0)

@@ -24,8 +24,10 @@ std::string WhyNot(const Problem& problem, const Machine&) {
 }
 
 std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
+  const bool k_first = !problem.as<MatmulProblemNode>()->transpose_b;
+  if (!IsStatic(request.args.Type(1))) return PackingProduct(request, k_first, kOps.sum);
   if (!CanPackWords(request.args, HasWords)) return std::nullopt;
-  return WordProduct(request.call, request.args, !problem.as<MatmulProblemNode>()->transpose_b, kOps);
+  return WordProduct(request.call, request.args, k_first, kOps);
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ constexpr int64_t kRowBytes = 4 << 20;
 constexpr int64_t kSetBytes = 4096;
 /// Panels of a tile at most.
 constexpr int64_t kMaxPanels = 8;
+/// What a dynamic K is guessed to be.
+constexpr int64_t kSymbolicDepth = 256;
 
 // ---- Cost ----
 
@@ -41,7 +43,7 @@ struct ProductSizes {
       : batch(std::max<int64_t>(1, p.batch)),
         m(p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m)),
         n(std::max<int64_t>(1, p.n)),
-        k(std::max<int64_t>(1, (p.k + NumbersOfWord(p) - 1) / NumbersOfWord(p))),
+        k(p.k < 0 ? kSymbolicDepth : std::max<int64_t>(1, (p.k + NumbersOfWord(p) - 1) / NumbersOfWord(p))),
         panels((n + kLanes - 1) / kLanes),
         words(p.dtype.bits() == 8 || p.weight_dtype.bits() == 8 || p.out_dtype.is_int()),
         shorts(p.dtype == DataType::Int(16)) {}
@@ -241,7 +243,8 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
   if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
   if (plan.kc == 0) plan.kc = ShortSums(p);
-  if (plan.kc == 0 && p.packs_b) plan.nc_tiles = PanelsAtOnce(column_tiles, p.k * columns * kWord, machine);
+  const int64_t depth = p.k < 0 ? kSymbolicDepth : p.k;
+  if (plan.kc == 0 && p.packs_b) plan.nc_tiles = PanelsAtOnce(column_tiles, depth * columns * kWord, machine);
   return plan;
 }
 

@@ -35,6 +35,9 @@ double MatmulCycles(const Problem& problem, const Machine& machine, const Plan& 
 /// Why a plan of a record can't be applied, or "".
 std::string WhyNotMatmulPlan(const Problem& problem, const Machine& machine, const Plan& plan);
 
+/// The product of a request that packs its right operand as it goes, in `out_dtype`.
+relay::LaidOutCall PackingProduct(const schedule::LayoutRequest& request, bool k_first, DataType out_dtype);
+
 /// A kernel with these plans.
 Kernel MatmulKernel(decltype(Kernel::why_not) why_not, decltype(Kernel::rewrite) rewrite);
 /// Registers a kernel for each of nn.matmul, nn.dense and nn.batch_matmul: "matmul.<name>", which schedules the loops,

@@ -20,6 +20,8 @@
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/word_matmul.h"
+#include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/nn.h"
@@ -133,6 +135,7 @@ Type PackingMatmulInfer(const InferContext& context) {
 
 Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
   const te::Tensor& weight = inputs[1];
+  const bool words = HasWords(inputs[0]->dtype, weight->dtype);
   const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
   const size_t rank = weight.ndim();
   const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
@@ -140,11 +143,12 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
   Array<PrimExpr> shape;
   for (size_t d = 0; d + 2 < rank; ++d) shape.push_back(weight->shape[d]);
   shape.push_back(DimFloorDiv(DimAdd(n, Dim(kBlock - 1)), Dim(kBlock)));
-  shape.push_back(k);
+  shape.push_back(words ? Words(k, weight->dtype) : k);
   shape.push_back(Index(kBlock));
   te::Tensor packed = te::ComputeStage(
       shape,
       [&](const Array<PrimExpr>& i) {
+        if (words) return PackedWord(weight, k_first, i);
         const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
         Array<PrimExpr> at;
         for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
@@ -154,7 +158,11 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
         return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
       },
       "packed_columns", StageAttrs(kName, "pack_b"));
-  return PackedSum(inputs[0], packed, OutTensor(out_type), true);
+  const TensorTypeNode* type = OutTensor(out_type);
+  if (!words) return PackedSum(inputs[0], packed, type, true);
+  return WordSums(inputs[0], packed, type, [&](const te::Tensor& rows) {
+    return AnchorAttrs(kName, "sum", ProblemOf(rows, packed, type, true));
+  });
 }
 
 constexpr int64_t kLanes = kPackedColumns;
@@ -221,12 +229,12 @@ void PackRows(Schedule& sch, const BlockRV& block, size_t rank, const MatmulProb
   FuseParallel(sch, outer, work);
 }
 
-/// Packs columns of the right operand under `group`, which uses them.
-void PackPanels(Schedule& sch, const BlockRV& packing, const LoopRV& group) {
+/// Packs columns of the right operand under `group`, which uses them; `words`: as words of several numbers.
+void PackPanels(Schedule& sch, const BlockRV& packing, const LoopRV& group, bool words) {
   sch.ComputeAt(packing, group);
   std::vector<LoopRV> axes = LoopsUnder(sch, packing, group);  // batch.., n / 16, k, 16
   const size_t n = axes.size();
-  if (axes[n - 2].defined() && TransposedAxis(sch, packing) == static_cast<int>(n) - 2) {
+  if (!words && axes[n - 2].defined() && TransposedAxis(sch, packing) == static_cast<int>(n) - 2) {
     TransposeTile(sch, axes[n - 2], axes[n - 1]);
     return;
   }
@@ -276,7 +284,7 @@ void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing,
   }
   sch.Vectorize(n[2]);
   sch.Unroll(n[1]);
-  if (packing.defined()) PackPanels(sch, packing, columns[0]);
+  if (packing.defined()) PackPanels(sch, packing, columns[0], p.out_dtype.is_int());
   sch.DecomposeReduction(block, sum);
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
@@ -308,7 +316,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.Vectorize(columns[3]);
   sch.Unroll(columns[2]);
   if (packing.defined()) {
-    PackPanels(sch, packing, columns[0]);
+    PackPanels(sch, packing, columns[0], p.out_dtype.is_int());
     outer.pop_back();
   } else {
     // Of a dynamic number of rows there may be few.
@@ -337,14 +345,8 @@ LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType o
   const auto* type = args.Type(1);
   size_t rank = type->shape.size();
   const int64_t units = DimValue(type->shape[k_first ? rank - 1 : rank - 2]);
-  if (units < 0 || PacksAsItGoes(call, type, units)) {
-    Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Plain(0), args.Plain(1)}, [&](auto& a) {
-      if (units >= 0) a.units = units;
-      a.out_dtype = out_dtype;
-      a.transpose_b = !k_first;
-    });
-    const auto* made = product.as<CallNode>();
-    return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
+  if (!IsStatic(type) || PacksAsItGoes(call, type, units)) {
+    return PackingProduct(request, k_first, out_dtype);
   }
   Expr packed = PackColumns(args.Plain(1), type, k_first);
   Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Plain(0), packed}, [&](auto& a) {
@@ -379,25 +381,21 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (!IsFloatProduct(p.dtype, p.weight_dtype)) return "operands aren't float32";
   if (!p.not_packed.empty()) return p.not_packed;
   if (p.constant_b) return "";
-  if (p.n < 0) return "";
-  if (p.m < 0) return "the number of rows is dynamic";
   const int64_t least = p.transpose_b ? kMinRowsTransposed : kMinRows;
-  if (p.m < least) return StrCat("fewer than ", least, " rows share what is packed");
-  return p.n < kBlock / 2 ? StrCat("fewer than ", kBlock / 2, " columns") : "";
+  if (p.m >= 0 && p.m < least) return StrCat("fewer than ", least, " rows share what is packed");
+  return p.n >= 0 && p.n < kBlock / 2 ? StrCat("fewer than ", kBlock / 2, " columns") : "";
 }
 
 double PackedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
   return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
 }
 
-/// The right operand can't be packed: why, or "". A dynamic number of columns is packed where it is multiplied.
-std::string WhyNotPacked(const TensorTypeNode* a, const TensorTypeNode* b, bool transpose_b) {
+/// The right operand can't be packed: why, or "". One of dynamic sizes is packed where it is multiplied.
+std::string WhyNotPacked(const TensorTypeNode* a, const TensorTypeNode* b) {
   if (a == nullptr || b == nullptr) return "an operand isn't a tensor";
-  const size_t rank = b->shape.size();
   if (!IsStatic(b)) {
-    const bool columns = rank > 2 && DimValue(b->shape[transpose_b ? rank - 1 : rank - 2]) > 0 &&
-                         DimValue(b->shape[transpose_b ? rank - 2 : rank - 1]) < 0;
-    return columns && IsFloatProduct(a->dtype, b->dtype) ? "" : "the right operand's shape is dynamic";
+    const bool packs = IsFloatProduct(a->dtype, b->dtype) || HasWords(a->dtype, b->dtype);
+    return packs ? "" : "the right operand's shape is dynamic";
   }
   return NumElements(StaticShape(b, "packing")) == 0 ? "there are no elements" : "";
 }
@@ -418,16 +416,26 @@ std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
   for (size_t i = 0; i + 2 < rank; ++i) {
     if (!SameDim(a->shape[i], b->shape[i])) return "operands differ in batch";
   }
-  // Words of several numbers are read as they are.
-  const bool any_rows =
-      AsConstInt(a->shape[rank - 2]) != nullptr || !IsStatic(b) || !IsFloatProduct(a->dtype, b->dtype);
-  return any_rows ? "" : "the number of rows is dynamic";
+  return "";
 }
 
 /// Plans that the model says to be less than this much better than that of rules of thumb don't take its place.
 constexpr double kLeastGain = 0.95;
 
 }  // namespace
+
+LaidOutCall PackingProduct(const LayoutRequest& request, bool k_first, DataType out_dtype) {
+  relay::LayoutArgs& args = request.args;
+  const Array<PrimExpr>& shape = args.Type(1)->shape;
+  const int64_t units = DimValue(shape[shape.size() - (k_first ? 1 : 2)]);
+  Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Plain(0), args.Plain(1)}, [&](auto& a) {
+    if (units >= 0) a.units = units;
+    a.out_dtype = out_dtype;
+    a.transpose_b = !k_first;
+  });
+  const auto* made = product.as<CallNode>();
+  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, request.call->span), {}};
+}
 
 Map<String, ObjectRef> PackedMatmulStage(const te::Tensor& data, const te::Tensor& weight, const TensorTypeNode* type) {
   return AnchorAttrs(kName, "sum", ProblemOf(data, weight, type, false));
@@ -447,7 +455,7 @@ Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args
       transpose_a = batch->transpose_a;
       p.transpose_b = batch->transpose_b;
     }
-    p.not_packed = WhyNotPacked(a, b, p.transpose_b);
+    p.not_packed = WhyNotPacked(a, b);
     if (batch != nullptr && p.not_packed.empty()) p.not_packed = WhyNotBatch(a, b);
     if (transpose_a) p.not_packed = "the left operand is transposed";
     if (a == nullptr || b == nullptr || a->shape.empty() || b->shape.size() < 2) return;
@@ -457,7 +465,6 @@ Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args
     p.m = batch != nullptr ? DimValue(a->shape[a->shape.size() - 2]) : RowsOf(a);
     if (batch != nullptr) {
       for (size_t i = 0; i + 2 < rank; ++i) p.batch = p.batch < 0 ? -1 : p.batch * DimValue(b->shape[i]);
-      if (!IsStatic(a)) p.m = -1;
     }
     if (p.batch == 0 || p.m == 0 || p.n == 0 || p.k == 0) p.not_packed = "there are no elements";
     p.dtype = a->dtype;

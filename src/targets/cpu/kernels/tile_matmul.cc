@@ -190,6 +190,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if ((IsHalf(p.dtype) ? machine.pair_tile_cycles : machine.byte_tile_cycles) == 0) return "no tile registers";
   if (!p.not_packed.empty()) return p.not_packed;
   if (p.m < 0) return "the number of rows is dynamic";
+  if (p.batch < 0 || p.n < 0 || p.k < 0) return "the right operand's shape is dynamic";
   return p.m < 2 ? "one row" : "";
 }
 

@@ -90,9 +90,8 @@ Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataTyp
   return TensorType(out, sum);
 }
 
-Array<Tensor> WordDenseCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
-  const TensorTypeNode* type = OutTensor(out_type);
-  const Tensor &data = inputs[0], &weight = inputs[1];
+Array<Tensor> WordSums(const Tensor& data, const Tensor& weight, const TensorTypeNode* type,
+                       const std::function<Map<String, ObjectRef>(const Tensor& rows)>& stage_of) {
   const size_t batch = weight.ndim() - 3, last = data.ndim() - 1;
   const PrimExpr k = data->shape[last];
   const int64_t* known = AsConstInt(k);
@@ -121,7 +120,7 @@ Array<Tensor> WordDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
     at.push_back(tir::floormod(unit, Index(kBlock)));
     return te::Sum(DotOfWords(data->dtype, words ? (*words)(from) : word(from), weight(at)), {step});
   };
-  const Map<String, ObjectRef> stage = PackedMatmulStage(words ? *words : data, weight, type);
+  const Map<String, ObjectRef> stage = stage_of(words ? *words : data);
   const int64_t* units = AsConstInt(type->shape.back());
   if (units != nullptr && *units % kBlock == 0) {
     return {te::Compute(type->shape, product, "packed_dense", "packed_dense", stage)};
@@ -131,6 +130,12 @@ Array<Tensor> WordDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
   Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense", stage);
   return {
       Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "packed_dense_result", tag::kInjective)};
+}
+
+Array<Tensor> WordDenseCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* type = OutTensor(out_type);
+  return WordSums(inputs[0], inputs[1], type,
+                  [&](const Tensor& rows) { return PackedMatmulStage(rows, inputs[1], type); });
 }
 
 Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected, int64_t k_words) {
@@ -150,25 +155,31 @@ Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const c
   return TensorType(out, kWord);
 }
 
+PrimExpr PackedWord(const Tensor& weight, bool k_first, const Array<PrimExpr>& i) {
+  const size_t rank = weight.ndim();
+  const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
+  const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
+  const int64_t columns = DimValue(n);
+  return WordOf(i[rank - 1], k, weight->dtype, [&](const PrimExpr& element) {
+    Array<PrimExpr> at;
+    for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
+    at.push_back(k_first ? element : unit);
+    at.push_back(k_first ? unit : element);
+    if (columns >= 0 && columns % kBlock == 0) return weight(at);
+    return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
+  });
+}
+
 Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const Tensor& weight = inputs[0];
   const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
   const size_t rank = weight.ndim();
-  const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
   const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  const PrimExpr words = Words(weight->shape[k_first ? rank - 2 : rank - 1], weight->dtype);
   return {Compute(
       shape,
       [&](const Array<PrimExpr>& i) {
-        const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
-        const PrimExpr word = WordOf(i[rank - 1], k, weight->dtype, [&](const PrimExpr& element) {
-          Array<PrimExpr> at;
-          for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
-          at.push_back(k_first ? element : unit);
-          at.push_back(k_first ? unit : element);
-          if (DimValue(n) % kBlock == 0) return weight(at);
-          return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
-        });
-        const PrimExpr words = Words(k, weight->dtype);
+        const PrimExpr word = PackedWord(weight, k_first, i);
         if (DimValue(words) == DimValue(shape[rank - 1])) return word;
         return tir::if_then_else(i[rank - 1] < words, word, tir::make_zero(kWord));
       },

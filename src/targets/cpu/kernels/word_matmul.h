@@ -4,6 +4,8 @@
 // and the schedule, of a packed product of floats (packed_matmul.cc).
 #pragma once
 
+#include <functional>
+
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "treadle/ops/compute.h"
@@ -24,12 +26,17 @@ struct WordOps {
 /// data (batch.., m.., k), weight (batch.., ceil(units / 16), words of k, 16) int32: (batch.., m.., units) of `sum`.
 /// `expected`: the data types that `fits` accepts, for errors.
 Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataType sum, const char* expected);
+/// The sums of rows of `data` by packed words, as the stage that `stage_of` the rows, in words or as they are, says.
+Array<Tensor> WordSums(const Tensor& data, const Tensor& weight, const TensorTypeNode* type,
+                       const std::function<Map<String, ObjectRef>(const Tensor& rows)>& stage_of);
 Array<Tensor> WordDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
 double WordDenseMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
 
 /// weight (batch.., k, n) or, transpose_b, (batch.., n, k), static: (batch.., ceil(n / 16), words of k, 16) int32,
 /// words a multiple of `k_words`.
 Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected, int64_t k_words = 1);
+/// The word at (batch.., block, word of k, column) of a packed `weight`.
+PrimExpr PackedWord(const Tensor& weight, bool k_first, const Array<PrimExpr>& i);
 Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
 
 /// Registers both operators, for operands of `numbers` ("bytes"); `data`, `weight`: what they are, as documentation.
