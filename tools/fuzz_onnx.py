@@ -47,6 +47,8 @@ def work():
             if "save" in task:
                 shrink.save(case, task["save"])
                 verdict = engines.Verdict("saved")
+            elif task["sizes"] and "alone" in task:
+                verdict = sizes.run_alone(case, task["opt_level"], task["target"])
             elif task["sizes"]:
                 verdict = sizes.compare(case, task["opt_level"], task["target"])
             elif task["operators"]:
@@ -152,7 +154,7 @@ def run(options):
             case = shrink.load(place)
             # It may crash or hang when the graph runs, too.
             single = options.operators or options.sizes
-            alone = answer["kind"] in ("crash", "hang") and not single
+            alone = answer["kind"] in ("crash", "hang") and not options.operators
             if alone and worker.ask(path=str(place), alone=True)["kind"] not in ("crash", "hang"):
                 with lock:
                     counts[answer["kind"]] -= 1

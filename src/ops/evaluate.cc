@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "treadle/base/checked_math.h"
 #include "treadle/base/stack_guard.h"
@@ -132,6 +133,10 @@ namespace {
 constexpr int64_t kMaxKnownElements = 64;
 constexpr int kMaxNodes = 100;
 
+bool IsShapeOf(const OpNode* op) {
+  return op->name == "shape_of" || op->name == "vm.shape_of" || op->name == "ndarray_size";
+}
+
 /// Whether the expression may stand for a dimension: sums, products and floor divisions of dimensions.
 class IsSize : public tir::ExprVisitor {
  public:
@@ -152,6 +157,27 @@ class IsSize : public tir::ExprVisitor {
   bool ok_ = true;
   int nodes_ = 0;
 };
+
+/// Whether nothing but variables, constants and shapes is behind `root`. A result without elements is known whatever
+/// its operands are, whose sizes may have to be compared in a run.
+bool IsOfKnown(const Expr& root) {
+  std::vector<Expr> stack = {root};
+  std::unordered_set<const Object*> met;
+  while (!stack.empty()) {
+    const Expr expr = stack.back();
+    stack.pop_back();
+    if (expr.as<ConstantNode>() != nullptr || !met.insert(expr.get()).second) continue;
+    if (SizeOf(expr->checked_type_.as<TensorTypeNode>(), INT64_MAX) >= 0 && expr.as<relay::VarNode>() != nullptr)
+      continue;
+    const auto* tuple = expr.as<relay::TupleNode>();
+    const auto* call = expr.as<CallNode>();
+    const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+    if (tuple == nullptr && op == nullptr) return false;
+    if (op != nullptr && IsShapeOf(op)) continue;
+    for (const Expr& part : tuple != nullptr ? tuple->fields : call->args) stack.push_back(part);
+  }
+  return true;
+}
 
 /// Declares variables of dimensions to be at least 0.
 class NonNegativeVars : public tir::ExprVisitor {
@@ -203,7 +229,7 @@ class KnownValues::Impl {
     const auto* callee = call == nullptr ? nullptr : call->op.as<OpNode>();
     if (callee == nullptr) return {};
     const Op op = GetRef<Op>(callee);
-    if (callee->name == "shape_of" || callee->name == "vm.shape_of" || callee->name == "ndarray_size") {
+    if (IsShapeOf(callee)) {
       return OfShape(call, type);
     }
     if (op.GetAttr(kReshapeOp, false) || callee->name == "dyn.forget_shape" || callee->name == "copy") {
@@ -287,7 +313,7 @@ std::optional<std::vector<PrimExpr>> KnownValues::Elements(const Expr& expr) {
   const auto* type = expr->checked_type_.as<TensorTypeNode>();
   if (type == nullptr || !type->dtype.is_integral()) return std::nullopt;
   const auto* elements = impl_->Find(expr);
-  if (elements == nullptr) return std::nullopt;
+  if (elements == nullptr || (elements->empty() && !IsOfKnown(expr))) return std::nullopt;
   std::vector<PrimExpr> result;
   for (const PrimExpr& element : *elements) {
     const int64_t* value = element.defined() ? AsConstInt(element) : nullptr;

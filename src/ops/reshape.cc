@@ -191,6 +191,8 @@ Type SqueezeInfer(const InferContext& context) {
       if (AsConstInt(dim) != nullptr && DimValue(dim) != 1) {
         throw ShapeError(StrCat("dimension ", axis, " of ", TypeText(data), " isn't 1"));
       }
+      // The number of elements doesn't tell where another dimension is empty.
+      if (AsConstInt(dim) == nullptr && !IsAnyDim(dim)) context.Equal(dim, Dim(1));
       removed[static_cast<size_t>(axis)] = true;
     }
   } else {

@@ -3,6 +3,7 @@
 with sizes known when compiling and with sizes of a run."""
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -164,3 +165,51 @@ def test_regions_are_pooled(dynamic, target, level):
     inputs["r"][0, 0] = np.nan
     with pytest.raises(treadle.Error, match="MaxRoiPool#0.*batch index -1 is out of range"):
         run(made, inputs, target, level)
+
+
+#: nodes, operands that don't fit but make no elements, constants
+MISFITS = {
+    "removed dimension": ([helper.make_node("Squeeze", ["x", "a"], ["y"])], {"x": floats(3, 0)}, {"a": np.array([0])}),
+    "comparison": ([helper.make_node("Equal", ["x", "k"], ["y"])], {"x": floats(2, 2, 3)}, {"k": floats(2, 0, 3)}),
+    "integers": ([helper.make_node("Add", ["x", "k"], ["y"])], {"x": np.ones((2, 3), "int64")},
+                 {"k": np.zeros((0, 3), "int64")}),
+    "zero point": ([helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], axis=0)],
+                   {"x": floats(0), "z": np.zeros(1, "uint8")}, {"s": floats(0)}),
+    "blocks of pixels": ([helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)], {"x": floats(0, 3, 4, 7)}, {}),
+    "blocks of channels": ([helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD")],
+                           {"x": floats(0, 6, 4, 7)}, {}),
+    "groups": ([helper.make_node("GroupNormalization", ["x", "s", "s"], ["y"], num_groups=2)], {"x": floats(0, 5, 4)},
+               {"s": floats(2)}),
+    "heads": ([helper.make_node("Attention", ["x", "x", "x"], ["y"], q_num_heads=2, kv_num_heads=2)],
+              {"x": floats(0, 4, 7)}, {}),
+    "groups of a convolution": ([helper.make_node("Conv", ["x", "w"], ["y"], group=2)],
+                                {"x": floats(0, 5, 4, 4), "w": floats(4, 2, 1, 1)}, {}),
+}
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("name", MISFITS)
+def test_sizes_that_do_not_fit_are_refused_where_nothing_is_computed(name, dynamic, target, level):
+    nodes, inputs, constants = MISFITS[name]
+    opset = {"Attention": 23}.get(nodes[0].op_type, 20)
+    with pytest.raises(treadle.Error, match=nodes[0].op_type):
+        run(model(nodes, inputs, constants, dynamic, opset), inputs, target, level)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("op, attributes, shape", [
+    ("SpaceToDepth", {}, (2, 3, 4, 6)), ("DepthToSpace", {"mode": "DCR"}, (2, 8, 2, 3)), ("DepthToSpace", {"mode": "CRD"}, (2, 8, 2, 3))])
+def test_blocks_are_moved(op, attributes, shape, dynamic, target, level):
+    inputs = {"x": np.arange(np.prod(shape), dtype="float32").reshape(shape)}
+    made = model([helper.make_node(op, ["x"], ["y"], blocksize=2, **attributes)], inputs, {}, False)
+    expected = onnx.reference.ReferenceEvaluator(made).run(None, inputs)[0]
+    made = model([helper.make_node(op, ["x"], ["y"], blocksize=2, **attributes)], inputs, {}, dynamic)
+    np.testing.assert_array_equal(run(made, inputs, target, level), expected)
+
+
+def test_batches_are_resampled_beside_what_stays():
+    """Four dimensions from the first to the last one that changes its size."""
+    nodes, inputs = resized("linear", (2, 1, 1, 1))
+    for dynamic, target, level in FORMS:
+        made = model(nodes, inputs, {"s": np.array([1, 1, 4, 3])}, dynamic)
+        np.testing.assert_array_equal(run(made, inputs, target, level), floats(1, 1, 4, 3))

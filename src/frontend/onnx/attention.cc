@@ -69,7 +69,7 @@ Expr Attention::Heads(size_t i, const char* attribute) {
   }
   int64_t heads = n_.Int(attribute);
   if (RankOf(x) == 3 && heads > 0 && AsConstInt(TypeOf(x)->shape[2]) == nullptr) {
-    Term columns = FloorDiv(DimOf(Term(n_, x), 2), static_cast<double>(heads));
+    Term columns = DividedBy(DimOf(Term(n_, x), 2), heads, StrCat("number of columns by '", attribute, "'").c_str());
     Term y = ReshapeTo(Term(n_, x), {DimOf(Term(n_, x), 0), DimOf(Term(n_, x), 1), IntNum(n_, heads), columns});
     return n_.Transpose(y, {0, 2, 1, 3});
   }

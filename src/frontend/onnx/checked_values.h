@@ -15,6 +15,8 @@ void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what)
 Term AtLeast(const Term& values, int64_t least, const char* what);
 /// The integers (int64, a scalar or a vector), which have to be those expected when the model runs.
 Term EqualTo(const Term& values, const Term& expected, const char* what);
+/// The size (int64 scalar) over a number, which has to divide it when the model runs.
+Term DividedBy(const Term& size, int64_t number, const char* what);
 /// `x` with a type of these sizes (-1: any). A ModelFormatError names `what` where a known one differs, the run's error
 /// where another does.
 Term WithSizes(const Term& x, const std::vector<int64_t>& sizes, const char* what);

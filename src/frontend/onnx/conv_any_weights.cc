@@ -13,6 +13,8 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
+constexpr const char *kChannels = "number of channels by 'group'", *kOutputs = "number of weights by 'group'";
+
 /// What the node says of its window; sizes are int64 scalars.
 struct AnyWindow {
   size_t spatial = 0;
@@ -137,11 +139,10 @@ Term ConvOfAnyWeights(NodeImport& n, const Term& x, const Term& weights) {
   }
   std::vector<Term> places;
   const Term seen = Windows(Padded(n, x, w.before, w.after), w, &places);
-  const auto groups = static_cast<double>(w.groups);
   const Term batch = DimOf(x, 0), taps = Product(n, w.kernel), outputs = DimOf(weights, 0), count = IntNum(n, w.groups);
-  // A number of channels that the groups don't divide changes the number of elements: the reshape fails.
-  const Term columns = ReshapeTo(seen, {batch, count, FloorDiv(DimOf(x, 1), groups) * taps, Product(n, places)});
-  const Term rows = ReshapeTo(weights, {count, FloorDiv(outputs, groups), DimOf(weights, 1) * taps});
+  const Term columns =
+      ReshapeTo(seen, {batch, count, DividedBy(DimOf(x, 1), w.groups, kChannels) * taps, Product(n, places)});
+  const Term rows = ReshapeTo(weights, {count, DividedBy(outputs, w.groups, kOutputs), DimOf(weights, 1) * taps});
   std::vector<Term> dims{batch, outputs};
   dims.insert(dims.end(), places.begin(), places.end());
   return ReshapeTo({n, MatMulAnyRank(n, rows, columns)}, dims);
@@ -177,13 +178,13 @@ Term ConvTransposeOfAnyWeights(NodeImport& n, const Term& x, const Term& weights
   at.block = w.kernel;
   at.strides = w.strides;
   at.dilations = w.dilations;
-  const auto groups = static_cast<double>(w.groups);
   const Term batch = DimOf(x, 0), taps = Product(n, w.kernel), inputs = DimOf(x, 1), count = IntNum(n, w.groups);
   std::vector<Term> sizes;
   for (int i = 2; i < x.rank(); ++i) sizes.push_back(DimOf(x, i));
-  const Term pixels = ReshapeTo(x, {batch, count, FloorDiv(inputs, groups), Product(n, sizes)});
+  const Term pixels = ReshapeTo(x, {batch, count, DividedBy(inputs, w.groups, kChannels), Product(n, sizes)});
   const Term per_group = DimOf(weights, 1) * taps;
-  const Term columns = ReshapeTo(weights, {count, FloorDiv(DimOf(weights, 0), groups), per_group}).Permute({0, 2, 1});
+  const Term columns =
+      ReshapeTo(weights, {count, DividedBy(DimOf(weights, 0), w.groups, kOutputs), per_group}).Permute({0, 2, 1});
   const Term product(n, MatMulAnyRank(n, columns, pixels));  // [N, groups, O / groups * taps, pixels]
   const Term image = ColumnsToImage(n, ReshapeTo(product, {batch, count * per_group, Product(n, sizes)}), at);
   return Padded(n, image, std::vector<Term>(w.spatial, IntNum(n, 0)), zeros);

@@ -73,6 +73,16 @@ Term EqualTo(const Term& values, const Term& expected, const char* what) {
   return {values.node(), CheckedValues(values.node(), values, "equal", expected, what)};
 }
 
+Term DividedBy(const Term& size, int64_t number, const char* what) {
+  NodeImport& n = size.node();
+  const auto divisor = static_cast<double>(number);
+  if (auto known = n.KnownElements(size); known && known->size() == 1 && known->front() % number == 0) {
+    return IntNum(n, known->front() / number);
+  }
+  const Term count = FloorDiv(size, divisor);
+  return count + EqualTo(size - count * divisor, IntNum(n, 0), StrCat("remainder of the ", what).c_str());
+}
+
 Term WithSizes(const Term& x, const Ints& sizes, const char* what) {
   NodeImport& n = x.node();
   const std::string size = StrCat("size of ", what);

@@ -143,8 +143,8 @@ Expr ImportGroupNormalization(NodeImport& n) {
   DataType stash = dtype == DataType::Float(64) ? dtype : StashType(n);
   n.Ignore({"stash_type"});
   Term x = In(n, 0).As(stash), shape = ShapeOf(x);
-  // Where a group's channels aren't whole, the reshape doesn't keep the number of elements.
-  const Term per_group = channels != nullptr ? IntNum(n, *channels / groups) : FloorDiv(DimOf(x, 1), IntNum(n, groups));
+  const Term per_group = channels != nullptr ? IntNum(n, *channels / groups)
+                                             : DividedBy(DimOf(x, 1), groups, "number of channels by 'num_groups'");
   std::vector<Term> grouped{DimOf(x, 0), IntNum(n, groups), per_group};
   for (int i = 2; i < rank; ++i) grouped.push_back(DimOf(x, i));
   Moments m(n, ReshapeTo(x, grouped), Range(2, rank + 1), n.Float("epsilon", 1e-5));

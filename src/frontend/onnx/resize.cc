@@ -27,13 +27,6 @@ struct Resampling {
   Doubles roi_begin, roi_end;
 };
 
-/// How many dimensions change their size.
-size_t Resampled(const Resampling& r) {
-  size_t count = 0;
-  for (size_t d = 0; d < r.shape.size(); ++d) count += r.sizes[d] != r.shape[d] || r.scales[d] != 1 ? 1 : 0;
-  return count;
-}
-
 Expr Resample(NodeImport& n, const Resampling& r, AttrList attrs, bool crop) {
   Expr x = n.In(0);
   if (!crop && r.sizes == r.shape && std::all_of(r.scales.begin(), r.scales.end(), [](double s) { return s == 1; })) {
@@ -49,7 +42,7 @@ Expr Resample(NodeImport& n, const Resampling& r, AttrList attrs, bool crop) {
   if (rank == first) return x;
   size_t spatial = std::max<size_t>(rank - first, rank >= 3 && rank - first <= rank - 2 ? rank - 2 : 1);
   if (spatial > 3) spatial = rank - first;
-  if (spatial > 3) n.Unsupported(StrCat("resampling of ", spatial, " dimensions isn't implemented"));
+  if (spatial > 3) return ImportResizeByAxis(n);
   first = rank - spatial;
   Ints flat{1, 1};
   for (size_t i = 0; i < first; ++i) flat[first == 2 ? i : 1] *= r.shape[i];
@@ -192,7 +185,6 @@ Expr ImportResize(NodeImport& n) {
   attrs.push_back({"cubic_exclude", n.Flag("exclude_outside", false)});
   attrs.push_back({"extrapolation_value", n.Float("extrapolation_value", 0.0)});
   attrs.push_back({"antialias", n.Flag("antialias", false) && mode != "nearest"});
-  if (Resampled(r) > 3) return ImportResizeByAxis(n);
   return Resample(n, r, attrs, crop);
 }
 

@@ -143,11 +143,12 @@ Expr ImportDeformConv(NodeImport& n) {
                           {"dilations", w.dilations},
                           {"padding", w.pads},
                           {"groups", offset_group}}));  // (N, channels * taps, OH, OW)
-  const auto groups = static_cast<double>(group), window = static_cast<double>(taps);
+  const auto window = static_cast<double>(taps);
   const Term weights = In(n, 1), count = DimOf(weights, 0), each = DimOf(weights, 1) * window;
   const Term places = DimOf(columns, 2) * DimOf(columns, 3);
   Term x = ReshapeTo(columns, {DimOf(columns, 0), IntNum(n, group), each, places});
-  Term kernel = ReshapeTo(weights, {IntNum(n, 1), IntNum(n, group), FloorDiv(count, groups), each});
+  Term kernel = ReshapeTo(
+      weights, {IntNum(n, 1), IntNum(n, group), DividedBy(count, group, "number of weights by 'group'"), each});
   Term y(n, MatMulAnyRank(n, kernel, x));  // (N, group, outputs, OH OW)
   y = ReshapeTo(y, {DimOf(columns, 0), count, DimOf(columns, 2), DimOf(columns, 3)});
   return n.Has(3) ? y + In(n, 3).Expand(1, 2) : y;

@@ -374,12 +374,18 @@ Expr ImportPad(NodeImport& n) {
   return n.Pad(x, pads.before, pads.after, value, mode);
 }
 
-/// Dimension `axis` over a number that has to divide it.
-Term DimOver(NodeImport& n, const Term& x, int axis, int64_t divisor) {
-  if (const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(axis)])) {
-    if (*size % divisor != 0) n.Invalid(StrCat("'blocksize' doesn't divide dimension ", axis, ", which is ", *size));
-  }
-  return FloorDiv(DimOf(x, axis), static_cast<double>(divisor));
+/// Dimension `axis` over a number that has to divide it; nothing where only the run knows the dimension.
+std::optional<Term> DimOver(NodeImport& n, const Term& x, int axis, int64_t divisor) {
+  const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
+  if (size == nullptr) return std::nullopt;
+  if (*size % divisor != 0) n.Invalid(StrCat("'blocksize' doesn't divide dimension ", axis, ", which is ", *size));
+  return IntNum(n, *size / divisor);
+}
+
+/// nn.depth_to_space or nn.space_to_depth, whose rules check in a run that the block divides the dimensions: reshapes
+/// of operands without elements would take any.
+Expr MoveBlocks(NodeImport& n, const char* op, int64_t block, const std::string& mode) {
+  return n.Call(op, {n.In(0)}, {{"block_size", block}, {"mode", mode}});
 }
 
 int64_t BlockSize(NodeImport& n) {
@@ -395,10 +401,11 @@ Expr ImportDepthToSpace(NodeImport& n) {
   std::string mode = n.Str("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
   Term x = In(n, 0), b = IntNum(n, block), batch = DimOf(x, 0), height = DimOf(x, 2), width = DimOf(x, 3);
-  Term depth = DimOver(n, x, 1, block * block);
-  Term y = mode == "DCR" ? ReshapeTo(x, {batch, b, b, depth, height, width}).Permute({0, 3, 4, 1, 5, 2})
-                         : ReshapeTo(x, {batch, depth, b, b, height, width}).Permute({0, 1, 4, 2, 5, 3});
-  return ReshapeTo(y, {batch, depth, height * b, width * b});
+  const std::optional<Term> depth = DimOver(n, x, 1, block * block);
+  if (!depth) return MoveBlocks(n, "nn.depth_to_space", block, mode);
+  Term y = mode == "DCR" ? ReshapeTo(x, {batch, b, b, *depth, height, width}).Permute({0, 3, 4, 1, 5, 2})
+                         : ReshapeTo(x, {batch, *depth, b, b, height, width}).Permute({0, 1, 4, 2, 5, 3});
+  return ReshapeTo(y, {batch, *depth, height * b, width * b});
 }
 
 Expr ImportSpaceToDepth(NodeImport& n) {
@@ -406,10 +413,11 @@ Expr ImportSpaceToDepth(NodeImport& n) {
   std::string mode = n.version() < 28 ? "DCR" : n.Str("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
   Term x = In(n, 0), b = IntNum(n, block), batch = DimOf(x, 0), depth = DimOf(x, 1);
-  Term height = DimOver(n, x, 2, block), width = DimOver(n, x, 3, block);
-  Term y = ReshapeTo(x, {batch, depth, height, b, width, b});
+  const std::optional<Term> height = DimOver(n, x, 2, block), width = DimOver(n, x, 3, block);
+  if (!height || !width) return MoveBlocks(n, "nn.space_to_depth", block, mode);
+  Term y = ReshapeTo(x, {batch, depth, *height, b, *width, b});
   y = y.Permute(mode == "DCR" ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
-  return ReshapeTo(y, {batch, depth * b * b, height, width});
+  return ReshapeTo(y, {batch, depth * b * b, *height, *width});
 }
 
 /// Cuts from or adds to both ends of the axes until they have the given sizes.

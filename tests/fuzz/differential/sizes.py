@@ -37,7 +37,13 @@ def _other_feeds(case, chooser):
         chosen = [(name, axis)]
         if chooser.random() < 0.4:
             chosen = [(n, i) for n, i in places if feeds[n].shape[i] == size]
-        yield {n: _resized(a, {i: other for m, i in chosen if m == n}) for n, a in feeds.items()}
+        sizes = dict.fromkeys(chosen, other)
+        if chooser.random() < 0.4:  # what doesn't fit doesn't fit in an empty result either
+            name, axis = chooser.choice(places)
+            length = feeds[name].shape[axis]
+            empty = [(n, i) for n, i in places if feeds[n].shape[i] == length] if chooser.random() < 0.6 else [(name, axis)]
+            sizes.update((place, 0) for place in empty if place not in chosen)
+        yield {n: _resized(a, {i: size for (m, i), size in sizes.items() if m == n}) for n, a in feeds.items()}
 
 
 def _resized(array, sizes):
@@ -105,6 +111,20 @@ def judge(case, model, feeds):
         return engines.Verdict(kind, f"{shapes}: {text}; {peer}")
     right = not isinstance(ours, str) and edges.apart(ours, peer, error) is None
     return engines.Verdict("fixed" if right else "differ", f"{shapes}: {text}")
+
+
+def run_alone(case, opt_level, target):
+    """Without the peer: "agree" with nobody, or "refused"."""
+    import treadle
+
+    try:
+        model = treadle.compile(case.model, opt_level=opt_level, target=target, threads=1)
+    except treadle.Error as error:
+        return engines.Verdict("refused", str(error))
+    for feeds in case.feeds:
+        _of_run(model, feeds)
+        _of_fixed_sizes(case.model, feeds)
+    return engines.Verdict("agree")
 
 
 def compare(case, opt_level=3, target="llvm -mcpu=native"):
