@@ -198,6 +198,13 @@ Type DeformInfer(const InferContext& context) {
   const int64_t taps = a->kernel[0] * a->kernel[1];
   CheckDim(context, offset, 0, "offset", data->shape[0], "data");
   CheckDim(context, offset, 1, "offset", Dim(2 * taps * a->groups), "the window, two for each tap and group");
+  RequireMultiple(context, data->shape[1], a->groups);
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t padding = a->padding[i] + a->padding[2 + i], span = (a->kernel[i] - 1) * a->dilations[i] + 1;
+    RequireWindow(context, data->shape[2 + i], padding, span);
+    CheckDim(context, offset, 2 + i, "offset", WindowDim(data->shape[2 + i], padding, span, a->strides[i]),
+             "the places of the window");
+  }
   if (!mask->shape.empty()) {
     for (size_t i : {0, 2, 3}) CheckDim(context, mask, i, "mask", offset->shape[i], "offset");
     CheckDim(context, mask, 1, "mask", Dim(taps * a->groups), "the window, one for each tap and group");

@@ -4,6 +4,7 @@
 #include "runtime/current_device.h"
 #include "runtime/time_evaluator.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/last_error.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/registry.h"
 #include "treadle/runtime/thread_pool.h"
@@ -93,7 +94,7 @@ void AddDeviceFunctions(const AddBuiltin& add) {
 /// Called by check_values (src/ops/check.cc) for a value that breaks its rule.
 void ReportValue(const std::string& rule, const std::string& where, const std::string& what, int64_t value,
                  int64_t limit) {
-  std::string text = StrCat(where, ": ", what, " ", value);
+  std::string text = StrCat(where, where.empty() ? "" : ": ", what, " ", value);
   if (rule == "index") {
     text += StrCat(" is out of range for ", limit, " elements; expected ", -limit, " to ", limit - 1);
   } else if (rule == "at_most") {
@@ -109,7 +110,8 @@ void ReportValue(const std::string& rule, const std::string& where, const std::s
   } else {
     text += StrCat("; expected 1 or ", limit);
   }
-  throw RuntimeError(text);
+  if (where.empty()) throw RuntimeError(text);
+  throw PlacedRuntimeError(text);
 }
 
 void AddCheckFunctions(const AddBuiltin& add) { add("runtime.ReportValue", PackedFunc::FromTyped(&ReportValue)); }

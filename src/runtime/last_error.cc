@@ -15,6 +15,7 @@ struct LastErrorState {
   int code = 0;
   uint64_t count = 0;
   std::exception_ptr exception;
+  bool placed = false;  ///< the exception is a PlacedRuntimeError
 };
 
 LastErrorState& State() {
@@ -31,16 +32,19 @@ int SetLastError(const std::string& message) {
   state.kind = "RuntimeError";
   state.code = static_cast<int>(ExitCode::kRuntime);
   state.exception = nullptr;
+  state.placed = false;
   return -1;
 }
 
 int SetLastErrorFromException() noexcept {
   LastErrorState& state = State();
   ++state.count;
+  state.placed = false;
   try {
     try {
       throw;
     } catch (const Error& error) {
+      state.placed = dynamic_cast<const PlacedRuntimeError*>(&error) != nullptr;
       state.message = error.what();
       state.kind = error.kind();
       state.code = static_cast<int>(error.code());
@@ -73,7 +77,8 @@ uint64_t LastErrorCount() { return State().count; }
 void ThrowLastError(const std::string& where) {
   LastErrorState& state = State();
   // A runtime error only has a text, which may say where; other errors keep their class and members.
-  if (state.exception != nullptr && !where.empty() && state.kind == "RuntimeError") state.exception = nullptr;
+  const bool is_text = state.kind == "RuntimeError" && !state.placed;
+  if (state.exception != nullptr && !where.empty() && is_text) state.exception = nullptr;
   if (state.exception != nullptr) {
     std::exception_ptr exception = std::move(state.exception);
     state.exception = nullptr;

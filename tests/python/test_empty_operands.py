@@ -184,6 +184,12 @@ MISFITS = {
               {"x": floats(0, 4, 7)}, {}),
     "groups of a convolution": ([helper.make_node("Conv", ["x", "w"], ["y"], group=2)],
                                 {"x": floats(0, 5, 4, 4), "w": floats(4, 2, 1, 1)}, {}),
+    "channels of offsets": ([helper.make_node("DeformConv", ["x", "w", "o"], ["y"], offset_group=2)],
+                            {"x": floats(0, 3, 4, 4), "o": floats(0, 16, 3, 3)}, {"w": floats(4, 3, 2, 2)}),
+    "channels of weights": ([helper.make_node("DeformConv", ["x", "w", "o"], ["y"])],
+                            {"x": floats(0, 3, 4, 4), "o": floats(0, 8, 3, 3)}, {"w": floats(4, 4, 2, 2)}),
+    "offsets": ([helper.make_node("DeformConv", ["x", "w", "o"], ["y"])],
+                {"x": floats(1, 3, 0, 4), "o": floats(1, 8, 3, 3)}, {"w": floats(4, 3, 2, 2)}),
 }
 
 

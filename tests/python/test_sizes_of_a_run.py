@@ -33,7 +33,7 @@ CASES = [
     (fused("Reshape", ["n", 4], [[2, 4]]), (2, 4), (1, 4), "Reshape#0': a reshape keeps the number of elements: 4 and 8"),
     (fused("Reshape", ["n", 4], [[2, 4]]), (2, 4), (3, 4), "a reshape keeps the number of elements: 12 and 8"),
     (fused("Reshape", ["n", 4], [[-1, 8]]), (4, 4), (3, 4), "a reshape keeps the number of elements: 12 and 8"),
-    (fused("Squeeze", ["n", 4], [[0]]), (1, 4), (2, 4), "Squeeze#0': a reshape keeps the number of elements: 8 and 4"),
+    (fused("Squeeze", ["n", 4], [[0]]), (1, 4), (2, 4), "Squeeze#0': a dimension that has to be 1 isn't: its size, and what is expected: 2 and 1"),
     (fused("Expand", ["n", 4], [[2, 4]]), (1, 4), (3, 4), "equal: 3 and 2"),
     (fused("Expand", ["n", "m", 4], [[2, 1, 4]]), (1, 3, 4), (3, 3, 4), "size 2; expected 1 or 3"),
     (fused("Split", ["n", 4], opset=13), (6, 4), (3, 4), "isn't a multiple"),

@@ -5,7 +5,16 @@
 #include <cstdint>
 #include <string>
 
+#include "treadle/base/error.h"
+
 namespace treadle::runtime {
+
+/// A RuntimeError whose text says which node of the model failed: kernels that call what throws it don't add their
+/// names.
+class PlacedRuntimeError : public RuntimeError {
+ public:
+  using RuntimeError::RuntimeError;
+};
 
 /// Records a plain error text. Returns -1, for `return SetLastError(...)` in functions of the C ABI.
 int SetLastError(const std::string& message);

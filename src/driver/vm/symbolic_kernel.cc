@@ -69,6 +69,7 @@ class SymbolicReporter : public TypeReporter {
  private:
   /// What operators state of one size is equal to 0 (RequireAtLeast, RequireMultiple).
   static const char* RuleOf(const PrimExpr& a, const PrimExpr& b) {
+    if (tir::is_const_int(b, 1)) return "a dimension that has to be 1 isn't: its size, and what is expected";
     if (!tir::is_const_int(b, 0)) return kEqualDims;
     if (a.as<tir::MinNode>() != nullptr)
       return "a dimension is too small for the operator: elements to spare, and how many there have to be";

@@ -144,7 +144,13 @@ Expr ImportDeformConv(NodeImport& n) {
                           {"padding", w.pads},
                           {"groups", offset_group}}));  // (N, channels * taps, OH, OW)
   const auto window = static_cast<double>(taps);
-  const Term weights = In(n, 1), count = DimOf(weights, 0), each = DimOf(weights, 1) * window;
+  const Term weights = In(n, 1), count = DimOf(weights, 0);
+  Term per_group = DimOf(weights, 1);
+  if (channels == nullptr || inputs == nullptr) {
+    const auto groups = static_cast<double>(group);
+    per_group = FloorDiv(EqualTo(DimOf(In(n, 0), 1), per_group * groups, "number of channels"), groups);
+  }
+  const Term each = per_group * window;
   const Term places = DimOf(columns, 2) * DimOf(columns, 3);
   Term x = ReshapeTo(columns, {DimOf(columns, 0), IntNum(n, group), each, places});
   Term kernel = ReshapeTo(

@@ -31,12 +31,14 @@ class Draw:
     outputs: int = 1
     constants: tuple = ()  # operands that have to be part of the model
     error: float = 1e-5
+    opset: int = OPSET  # of the default domain
 
 
-def rule(*names):
+def rule(*names, domain="", old=False):
+    """Registers a function of a Source and an operator's name. old: beside that of the usual opset."""
     def register(function):
         for name in names:
-            RULES[name] = function
+            RULES[f"{domain}.{name}{'@old' if old else ''}"] = function, domain, name
         return function
     return register
 
@@ -503,7 +505,9 @@ def resize(s, op):
     attributes = {"mode": s.pick(["nearest", "linear", "cubic"]), "coordinate_transformation_mode": where_}
     if attributes["mode"] == "nearest":
         attributes["nearest_mode"] = s.pick(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
-    sizes = list(x.shape[:2]) + [s.pick([1, 2, 3, 5, 8]) for _ in x.shape[2:]]
+    # At size 1 the reference's pytorch_half_pixel isn't that of the standard, and ONNX Runtime takes no float64.
+    least = 2 if where_ == "pytorch_half_pixel" and x.dtype == np.float64 else 1
+    sizes = list(x.shape[:2]) + [max(least, s.pick([1, 2, 3, 5, 8])) for _ in x.shape[2:]]
     return Draw(op, [x, None, None, np.array(sizes, np.int64)], attributes, constants=(3,), error=1e-4)
 
 
@@ -557,15 +561,17 @@ def quantised(s, op):
 
 def generate(seed, only=None):
     """A Case of one node; the same one for the same seed. Some of its operands are part of the model."""
+    from . import layers  # noqa: F401  more rules
+
     s = Source(seed)
-    op = s.pick(only or sorted(RULES))
+    function, domain, op = RULES[s.pick([f".{name}" for name in only] if only else sorted(RULES))]
     try:
-        draw = RULES[op](s, op)
+        draw = function(s, op)
     except (IndexError, ValueError) as error:
         raise Refused from error
     names = [f"x{i}" if x is not None else "" for i, x in enumerate(draw.operands)]
     operands = {n: np.asarray(x) for n, x in zip(names, draw.operands) if n}
-    fixed = {names[i] for i in draw.constants}
+    fixed = {names[i] for i in draw.constants if names[i]}
     mode = s.pick(["none", "rest", "some"])  # which operands the model knows
     for i, name in enumerate(names):
         if name and i and (mode == "rest" or (mode == "some" and s.chance(0.5))):
@@ -573,10 +579,13 @@ def generate(seed, only=None):
     outputs = [f"y{i}" for i in range(draw.outputs)]
     inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
               for n, x in operands.items() if n not in fixed]
-    graph = helper.make_graph([helper.make_node(op, names, outputs, **draw.attributes)], "edge", inputs,
+    graph = helper.make_graph([helper.make_node(op, names, outputs, domain=domain, **draw.attributes)], "edge", inputs,
                               [helper.make_empty_tensor_value_info(n) for n in outputs],
                               [numpy_helper.from_array(operands[n], n) for n in sorted(fixed)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    imports = [helper.make_opsetid("", draw.opset)]
+    if domain:
+        imports.append(helper.make_opsetid(domain, 1 if domain.startswith("com.") else 2))
+    model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
     half = any(x.dtype == np.float16 for x in operands.values())
     error = max(draw.error, 4e-3 if half else 0)
     return Case(model, [{n: x for n, x in operands.items() if n not in fixed}], {n: error for n in outputs}, seed)
