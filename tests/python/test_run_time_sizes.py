@@ -87,3 +87,12 @@ def test_groups_that_do_not_divide_the_channels():
     node = helper.make_node("GroupNormalization", list(inputs), ["y"], num_groups=2)
     with pytest.raises(treadle.Error, match="^GroupNormalization#0: remainder of the number of channels by 'num_groups' 1; expected 0"):
         treadle.compile(dynamic_model(node, inputs, 21)).run(None, inputs)
+
+
+@pytest.mark.parametrize("op, attributes, more", [("DFT", {}, []), ("STFT", {"onesided": 0}, [np.array(2), floats(4)])])
+@pytest.mark.parametrize("parts", [0, 3])
+def test_elements_have_one_or_two_parts(op, attributes, more, parts):
+    inputs = {"x": floats(1, 8, parts), **{f"i{k}": value for k, value in enumerate(more)}}
+    node = helper.make_node(op, list(inputs), ["y"], **attributes)
+    with pytest.raises(treadle.Error, match=f"^'?{op}#0'?: (a dimension that has to be 1|size of the last dimension less 1 2 is out of range)"):
+        treadle.compile(dynamic_model(node, inputs, 17)).run(None, inputs)

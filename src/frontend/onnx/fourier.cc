@@ -105,7 +105,8 @@ Signal Parts(NodeImport& n, const Term& x) {
   const int last = x.rank() - 1;
   const int64_t* known = AsConstInt(x.shape()[static_cast<size_t>(last)]);
   if (known == nullptr) {  // one or two: where there is one, it counts nothing as the second
-    Term count = DimOf(x, last), second = Min(count - 1, 1);
+    const Term second(
+        n, CheckedValues(n, DimOf(x, last) - 1, "at_most", IntNum(n, 1), "size of the last dimension less 1"));
     Term imaginary = x.Take(second, last).As(kFloat64) * second.As(kFloat64);
     return {x.Slice(last, 0, 1).Squeeze({last}).As(kFloat64), imaginary};
   }
