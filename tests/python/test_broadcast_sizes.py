@@ -132,3 +132,12 @@ def test_chains_of_broadcasts_of_open_sizes():
     for shape, other in (((3, 4), (3, 4)), ((1, 4), (3, 1)), ((1, 1), (2, 5))):
         for limits in (1, max(shape[1], other[1])):
             agree(model, session, {"s": np.array(shape), "x": np.abs(floats(*other)), "limit": np.abs(floats(limits)) * 20})
+
+
+def test_a_convolution_of_one_channel_beside_a_matrix():
+    """Its blocked layout was carried on to the matrix: "dimension 4 must be 8, is 1"."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], dilations=[2, 2], pads=[1, 0, 0, 1], strides=[2, 2]),
+             helper.make_node("Max", ["a", "c", "b"], ["y"])]
+    shapes = {"x": [2, 3, 4, 5], "w": [1, 3, 3, 3], "a": [32, 16], "b": [1, 1]}
+    model, session = both(nodes, {name: (TensorProto.FLOAT, shape) for name, shape in shapes.items()}, ["y"])
+    agree(model, session, {name: floats(*shape) for name, shape in shapes.items()})

@@ -408,3 +408,17 @@ def test_registered_intrinsics_take_the_place_of_blocks():
         s.tensorize(s.get_block("Y"), "twice8")
     with pytest.raises(ValueError, match="there is no intrinsic none8"):
         s.tensorize(s.get_loops("Y")[0], "none8")
+
+
+def test_sequences_within_sequences():
+    """All statements of a sequence were rewritten again where one of them changed: 2^30 times in all."""
+    stages = [te.placeholder((4,), name="X")]
+    for k in range(30):
+        stages.append(te.compute((4,), lambda i, x=stages[-1]: x[i] * 2.0, name=f"S{k}"))
+    sch = tir.Schedule(te.create_prim_func([stages[0], stages[-1]]))
+    for k in range(28, -1, -1):
+        sch.compute_at(f"S{k}", sch.get_loops(f"S{k + 1}")[-1])
+    sch.annotate(sch.get_loops("S0")[-1], "pragma_note", 1)
+    arrays = [tvm.nd.array(np.ones(4, "float32")), tvm.nd.array(np.zeros(4, "float32"))]
+    tvm.build(sch.mod, target="stackvm")(*arrays)
+    np.testing.assert_array_equal(arrays[1].numpy(), np.full(4, 2.0**30, "float32"))
