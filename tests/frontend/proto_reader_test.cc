@@ -303,10 +303,11 @@ TEST(GraphChecks, RefusesCyclesByName) {
 TEST(GraphChecks, RefusesUndefinedAndTwiceDefinedValues) {
   GraphParts parts = ReluParts();
   parts.nodes = {NodeMessage("Add", {"x", "nowhere"}, {"y"}, {}, "n")};
-  EXPECT_THAT(ErrorOf(ModelMessage(GraphMessage(parts))), HasSubstr("node 'n' reads 'nowhere', which nothing defines"));
+  EXPECT_THAT(ErrorOf(ModelMessage(GraphMessage(parts))),
+              HasSubstr("node 'n' (Add) reads 'nowhere', which nothing defines"));
   parts.nodes = {NodeMessage("Relu", {"x"}, {"y"}, {}, "a"), NodeMessage("Relu", {"x"}, {"y"}, {}, "b")};
   EXPECT_THAT(ErrorOf(ModelMessage(GraphMessage(parts))),
-              HasSubstr("node 'b' writes 'y', which is already defined by node 'a'"));
+              HasSubstr("node 'b' (Relu) writes 'y', which is already defined by node 'a' (Relu)"));
   parts.nodes = {NodeMessage("Relu", {"x"}, {"z"})};
   EXPECT_THAT(ErrorOf(ModelMessage(GraphMessage(parts))), HasSubstr("an output of the graph reads 'y'"));
 }
@@ -319,7 +320,7 @@ TEST(GraphChecks, SubgraphsReadOuterValues) {
   Model model = ReadMessage(ModelMessage(GraphMessage(parts)));
   EXPECT_EQ(model.graph.nodes[0].op_type, "Relu");
   parts.nodes.pop_back();
-  EXPECT_THAT(ErrorOf(ModelMessage(GraphMessage(parts))), HasSubstr("node 'Neg#0' reads 'late'"));
+  EXPECT_THAT(ErrorOf(ModelMessage(GraphMessage(parts))), HasSubstr("node 'Neg#0' (Neg) reads 'late'"));
 }
 
 TEST(GraphChecks, SortsLongChainsWithoutRecursion) {

@@ -306,7 +306,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("quantize", "m.so", "-o", "q.onnx"), 2, "m.so is compiled already: quantise the .onnx file"),
     (of_run("--device", "gpux"), 2, 'unknown device "gpux"; expected such as cpu, cpu:0 or opencl'),
     (("compile", "typo.onnx", "-o", "a.so"), 3, "typo.onnx: can't import 'Addd#0' (Addd, opset 17): ONNX has no such operator"),
-    (("compile", "undefined.onnx", "-o", "a.so"), 4, "undefined.onnx: node 'Relu#0' reads 'nope', which nothing defines"),
+    (("compile", "undefined.onnx", "-o", "a.so"), 4, "undefined.onnx: node 'Relu#0' (Relu) reads 'nope', which nothing defines"),
     (("compile", "nothing.onnx", "-o", "a.so"), 4, "nothing.onnx: the graph has no output"),
     (("compile", "newer.onnx", "-o", "a.so"), 3, "newer.onnx: the model uses opset 99 of ai.onnx; the newest that is known is 28"),
     (("compile", "foreign.onnx", "-o", "a.so"), 3,

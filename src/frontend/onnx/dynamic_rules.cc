@@ -49,8 +49,10 @@ Expr DimOf(NodeImport& n, const Expr& x, int axis) {
 }
 
 Expr CheckedValues(NodeImport& n, const Expr& values, const char* rule, const Expr& limits, const char* what) {
+  std::string where = n.span().str();
+  if (!n.node().name.empty()) where += StrCat(" (", n.node().op_type, ")");  // else it is made of that
   return n.Call("check_values", {values, limits},
-                {{"rule", std::string(rule)}, {"where", n.span().str()}, {"what", std::string(what)}});
+                {{"rule", std::string(rule)}, {"where", where}, {"what", std::string(what)}});
 }
 
 void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what) {

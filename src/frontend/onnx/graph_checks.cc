@@ -50,7 +50,9 @@ class GraphChecker {
   const std::string& source_;
 };
 
-std::string NodeText(const Node& node) { return StrCat("node ", QuoteName(node.DisplayName())); }
+std::string NodeText(const Node& node) {
+  return StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type, ")");
+}
 
 void GraphChecker::DefineInputs(const Graph& graph, const std::string& what, NodeOfValue& definitions) {
   std::unordered_set<std::string> initialised;
