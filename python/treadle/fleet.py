@@ -282,9 +282,9 @@ def tune(model: Any, output: "str | os.PathLike[str]", time: float | str = "10m"
 
 def main(arguments: Sequence[str] | None = None) -> Any:
     """`python -m treadle.fleet model.onnx -o records.jsonl`."""
-    import argparse
+    from ._command_line import Parser
 
-    parser = argparse.ArgumentParser(prog="python -m treadle.fleet", description="Tune a model on a Ray cluster.")
+    parser = Parser("python -m treadle.fleet", description="Tune a model on a Ray cluster.")
     parser.add_argument("model", help="an .onnx file")
     parser.add_argument("-o", "--output", required=True, help="records file to append to")
     parser.add_argument("--time", default="10m", help="time budget, such as 90s, 10m or 1h (default: 10m)")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/fill.h"
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <iostream>
@@ -84,8 +85,7 @@ std::vector<int64_t> ShapeOf(const runtime::TensorInfo& info, const DynamicSizes
   }
   if (open.empty()) return shape;
   throw Error(StrCat("sizes aren't known: ", open, " of input ", info.name, " ", info.str(),
-                     "\nhelp: give values (-i name=file.npy), sizes by name (--dim height=480) or shapes ",
-                     "(--input-shapes \"name:[1,3,480,640]\")"));
+                     SizesHelp(info.name, info.shape, info.dim_names)));
 }
 
 }  // namespace
@@ -99,6 +99,25 @@ runtime::TensorInfo WithSizes(runtime::TensorInfo info, const DynamicSizes& size
     if (given != sizes.shapes.end() && i < given->second.size()) info.shape[i] = given->second[i];
   }
   return info;
+}
+
+std::string SizesHelp(const std::string& input, const std::vector<int64_t>& shape,
+                      const std::vector<std::string>& dim_names) {
+  constexpr std::array<int64_t, 2> kExamples{480, 640};
+  std::string dims, sizes;
+  size_t used = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t size = shape[i];
+    const std::string name = i < dim_names.size() ? dim_names[i] : "";
+    if (size < 0) size = IsBatch(i, shape.size(), name) ? 1 : kExamples[used++ % kExamples.size()];
+    const std::string flag = StrCat("--dim ", name, "=", size);
+    const bool open = shape[i] < 0 && !name.empty() && !IsBatch(i, shape.size(), name);
+    if (open && dims.find(flag) == std::string::npos) dims += (dims.empty() ? "" : " ") + flag;
+    sizes += StrCat(i == 0 ? "" : ",", size);
+  }
+  std::string help = StrCat("\nhelp: give values (-i ", input, "=file.npy)");
+  if (!dims.empty()) help += ", sizes by name (" + dims + ")";
+  return StrCat(help, dims.empty() ? " or" : ", or", " shapes (--input-shapes \"", input, ":[", sizes, "]\")");
 }
 
 bool IsBatch(size_t axis, size_t rank, const std::string& dim_name) {

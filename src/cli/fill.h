@@ -32,6 +32,11 @@ struct DynamicSizes {
 /// Whether dimension `axis` of an input of that rank counts the samples of a batch.
 bool IsBatch(size_t axis, size_t rank, const std::string& dim_name);
 
+/// "\nhelp: .." with the flags that give the sizes that a model leaves open (negative) of an input, as they can be
+/// typed. The names of its dimensions may be empty.
+std::string SizesHelp(const std::string& input, const std::vector<int64_t>& shape,
+                      const std::vector<std::string>& dim_names);
+
 /// The input with those of its dynamic dimensions replaced by the given sizes.
 runtime::TensorInfo WithSizes(runtime::TensorInfo info, const DynamicSizes& sizes);
 

@@ -212,6 +212,11 @@ Error Unexpected(const CLI::App& app) {
   for (const CLI::Option* option : verb->get_options()) {
     flags.insert(flags.end(), option->get_lnames().begin(), option->get_lnames().end());
   }
+  const std::string before = first.substr(0, first.find(' '));
+  if (before != first && before.starts_with("--") && std::count(flags.begin(), flags.end(), before.substr(2)) != 0) {
+    return Error(StrCat("'", first, "' is one argument", "\nhelp: an option and its value are two, or ", before,
+                        "=VALUE; zsh doesn't split what a variable holds"));
+  }
   const std::string name = first.substr(0, first.find('='));
   return Error(StrCat(verb->get_name(), " has no option '", name, "'", MeantFlag(name, flags), "\nhelp: treadle ",
                       verb->get_name(), " --help lists them"));

@@ -134,6 +134,21 @@ void Complete(const DeclaredInput& input, CompileRequest* request, std::vector<s
   if (changed) request->input_shapes[input.name] = shape;
 }
 
+/// What gives the sizes of the first input of which some aren't known.
+std::string HelpOf(const std::vector<DeclaredInput>& declared, const CompileRequest& request) {
+  std::string help;
+  for (const DeclaredInput& input : declared) {
+    std::vector<std::string> open;
+    CompileRequest quiet = request;
+    quiet.verbosity = Verbosity::kQuiet;
+    Complete(input, &quiet, &open);
+    if (open.empty()) continue;
+    if (input.has_shape) return SizesHelp(input.name, input.shape, input.dim_names);
+    help = SizesHelp(input.name, {1, 3, -1, -1}, {});
+  }
+  return help;
+}
+
 /// Sizes by name are of dimensions that there are, and ranges can be read.
 void CheckDims(const std::vector<DeclaredInput>& declared, const CompileRequest& request) {
   std::set<std::string> known;
@@ -197,9 +212,7 @@ CompileRequest WithInputShapes(CompileRequest request, const std::vector<std::st
   if (unknown.empty()) return request;
   std::string message = StrCat(request.model, ": sizes aren't known: ");
   for (size_t i = 0; i < unknown.size(); ++i) message += (i == 0 ? "" : "; ") + unknown[i];
-  throw Error(message +
-              "\nhelp: give values (-i name=file.npy), sizes by name (--dim height=480 --dim width=640), or shapes "
-              "(--input-shapes \"name:[1,3,480,640]\")");
+  throw Error(message + HelpOf(declared, request));
 }
 
 }  // namespace treadle::cli

@@ -214,8 +214,18 @@ struct InspectVerb {
   static void PrintTensors(const char* title, const Json& list) {
     for (const auto& item : list) {
       std::cout << fmt::format("{:12s} {} {} {}\n", title, item["name"].get<std::string>(),
-                               item["dtype"].get<std::string>(), item["shape"].dump());
+                               item["dtype"].get<std::string>(), ShapeText(item["shape"]));
     }
+  }
+
+  /// Unknown sizes without a name are "?".
+  static std::string ShapeText(const Json& shape) {
+    std::string text;
+    for (const Json& dim : shape) {
+      const bool unknown = dim.is_number() && dim.get<int64_t>() < 0;
+      text += StrCat(text.empty() ? "[" : ",", unknown ? "?" : dim.dump());
+    }
+    return text.empty() ? "[]" : text + "]";
   }
 
   static void PrintModule(const Json& module, size_t depth) {
@@ -338,7 +348,7 @@ struct InspectVerb {
       for (const auto& item : report[kind]) {
         tensors += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", kind,
                                EscapeHtml(item["name"].get<std::string>()), item["dtype"].get<std::string>(),
-                               item["shape"].dump());
+                               EscapeHtml(ShapeText(item["shape"])));
       }
     }
     std::string kernels;

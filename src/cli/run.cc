@@ -73,7 +73,9 @@ struct RunVerb {
     if (!output.empty() && output == dump_tensors) throw Error(StrCat("two outputs go to '", output, "'"));
     CheckTextOutputs({profile}, files);
     if (!labels.empty() && top_k == 0) throw Error("--labels has no effect without --top-k");
-    if (!labels.empty()) ReadWholeFile(labels);
+    if (!labels.empty() && ReadWholeFile(labels).find('\0') != std::string::npos) {
+      throw Error(StrCat("--labels: ", labels, " isn't a text; expected a label on each line"));
+    }
   }
 
   /// Strings, sequences and maps are passed as bytes in an internal format.

@@ -54,6 +54,10 @@ void WriteText(const std::string& path, const std::string& text) {
 
 NamedTensors ReadTensors(const std::string& path) {
   if (path.empty()) throw Error("the name of an input's file is empty\nhelp: -i name=file.npy, or -i name=random");
+  if (std::filesystem::is_directory(path)) {
+    throw Error(
+        StrCat("can't read ", path, ": it is a directory; expected a file of values: .npy, .npz, .pb or a picture"));
+  }
   const std::string extension = Extension(path);
   if (extension == ".npy") return {{"", ParseNpy(ReadWholeFile(path), path)}};
   if (extension == ".npz") return ParseNpz(ReadWholeFile(path), path);

@@ -281,7 +281,19 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("verify", "m.onnx", "--atol", "-3"), 2, "--atol: expected a number of 0 or more, got '-3'"),
     (("verify", "m.onnx", "--reduce", "notes.txt"), 2, "can't write to 'notes.txt': it isn't a folder"),
     (("cache", "show", "extra"), 2, "cache show takes no 'extra'"),
-    (("quantize",), 2, "the following arguments are required: model, -o/--output"),
+    (("quantize",), 2, "model is required"),
+    (("quantize", "m.onnx"), 2, "--output is required"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--mode", "int8"), 2, "quantize has no option '--mode'; did you mean '--dynamic'?"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--blok-size", "4"), 2, "quantize has no option '--blok-size'; did you mean '--block-size'?"),
+    (("quantize", "m.onnx", "more", "-o", "q.onnx"), 2, "unexpected argument 'more' for quantize"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--method", "minmaxx"), 2,
+     "--method: expected one of minmax, percentile, mse, got 'minmaxx'; did you mean 'minmax'?"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--weight-only", "5"), 2, "--weight-only: expected one of 4, 8, got '5'"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--percentile", "most"), 2, "--percentile: expected a number, got 'most'"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--block-size", "x"), 2, "--block-size: expected a whole number, got 'x'"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--method"), 2, "--method needs a value"),
+    (("quantize", "m.onnx", "-o", "q.onnx", "--dynamic", "--weight-only", "4"), 2, "--weight-only and --dynamic contradict each other"),
+    (of_run("--top-k", "1", "--labels", "m.so"), 2, "--labels: m.so isn't a text; expected a label on each line"),
     (("quantize", "none.onnx", "-o", "q.onnx"), 2, "can't open none.onnx: no such file"),
     (("bench", "m.so", "--compare", "onnxrutime"), 2,
      "--compare: unknown engine 'onnxrutime'; known: onnxruntime, openvino; did you mean 'onnxruntime'?"),
@@ -356,6 +368,9 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("run", "~/m.so"), 2, "can't open ~/m.so: no such file"),
     (("run", "m.so", "-i", "x:i.npy"), 2, "can't open x:i.npy: No such file or directory"),
     (("run", "m.so", "-i", "x=i.npy,z=i.npy"), 2, "can't open i.npy,z=i.npy: No such file or directory"),
+    (("run", "m.so", "-i", "x=folder"), 2,
+     "can't read folder: it is a directory; expected a file of values: .npy, .npz, .pb or a picture"),
+    (of_compile("--input-shapes x:[2,3]"), 2, "'--input-shapes x:[2,3]' is one argument"),
     (("run", "m.so", "-i", "x=strings.npy"), 2,
      "strings.npy: NumPy type '<U1' isn't supported; expected bool, (u)int8 to 64 or float16 to 64"),
     (("run", "m.so", "-i", "x=cut.npy"), 4, "cut.npy: not a readable .npy array: truncated header"),
@@ -440,8 +455,25 @@ def test_sizes_that_are_not_known_are_asked_for(folder):
     assert result.stderr.splitlines() == [
         "note: input 'x': batch = 1 (assumed)",
         "error: d.onnx: sizes aren't known: dimension 1 (height) of input x:[batch,height]",
-        "help: give values (-i name=file.npy), sizes by name (--dim height=480 --dim width=640), or shapes "
-        "(--input-shapes \"name:[1,3,480,640]\")"]
+        "help: give values (-i x=file.npy), sizes by name (--dim height=480), or shapes (--input-shapes \"x:[1,480]\")"]
+
+
+def test_flags_for_sizes_without_names(folder):
+    """Can be typed as they are printed, compiled or not."""
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, 3, None, None]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", infos[:1], infos[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "unnamed.onnx")
+    subprocess.run([PROGRAM, "compile", "unnamed.onnx", "-o", "unnamed.so"], cwd=folder, check=True, capture_output=True)
+    for model in ("unnamed.onnx", "unnamed.so"):
+        command = [PROGRAM, "run", model, "-i", "random"]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        assert result.stderr.splitlines()[-1] == (
+            "help: give values (-i x=file.npy) or shapes (--input-shapes \"x:[1,3,480,640]\")")
+        command += ["--input-shapes", "x:[1,3,480,640]"]
+        assert "y: float32 (1, 3, 480, 640)" in subprocess.run(command, cwd=folder, capture_output=True, text=True,
+                                                              timeout=120, check=True).stdout
+    shown = subprocess.run([PROGRAM, "inspect", "unnamed.so"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert "input        x float32 [?,3,?,?]" in shown
 
 
 def test_another_shape_than_the_models_is_named(folder):
@@ -464,6 +496,8 @@ def test_another_shape_than_the_models_is_named(folder):
     (("run", "https://a.b/m.onnx"), "help: this is a URL; download the model first"),
     (("run", "~/m.so"), "help: shells do not expand ~ in quotes; use $HOME"),
     (("run", "m.so", "-i", "x:i.npy"), "help: write the name of the input before '=': x=i.npy"),
+    (of_compile("--input-shapes x:[2,3]"), "help: an option and its value are two, or --input-shapes=VALUE; zsh doesn't split "
+                                           "what a variable holds"),
     (("run", "m.so", "-i", "x=i.npy,z=i.npy"), "help: each input has its own -i: -i a=1.npy -i b=2.npy"),
 ])
 def test_what_helps_is_said(folder, arguments, line):

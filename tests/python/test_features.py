@@ -470,6 +470,16 @@ treadle_add_model(reader {folder.path}/m.onnx OPTIONS --dim batch=1,height=8)
     assert "output 0, 20 bytes" in done.stdout
 
 
+@row("python -m treadle is the program")
+def _(folder):
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    for arguments in (["--version"], ["run", "s.so"]):
+        ours = subprocess.run([sys.executable, "-m", "treadle", *arguments], cwd=folder.path, env=environment,
+                              capture_output=True, text=True, timeout=120, check=False)
+        program = folder(*arguments)
+        assert (ours.returncode, ours.stdout, ours.stderr) == (program.returncode, program.stdout, program.stderr)
+
+
 @row("one source of the version, with the commit")
 def _(folder):
     assert re.fullmatch(rf"{re.escape(treadle.__version__)}( \(commit [0-9a-f]+(, changed)?\))?\n", folder.run("--version"))

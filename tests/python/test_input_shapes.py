@@ -48,7 +48,7 @@ def test_other_sizes_are_asked_for(model, verb):
     result = run(verb, model)
     assert result.returncode == 2
     assert "dimension 2 (height) of input x:[batch,3,height,width]" in result.stderr
-    assert "help: give values (-i name=file.npy), sizes by name (--dim height=480" in result.stderr
+    assert "help: give values (-i x=file.npy), sizes by name (--dim height=480 --dim width=640)" in result.stderr
 
 
 def test_missing_values_are_asked_for_before_compiling(model, tmp_path):

@@ -55,7 +55,7 @@ for what in "$@"; do
     wheel)
       PYTHON=$python tools/package/wheel.sh
       bare_root "$root"
-      "$python" -m pip install -q --disable-pip-version-check --target "$root/packages" \
+      "$python" -m pip install -q --disable-pip-version-check --no-warn-conflicts --target "$root/packages" \
         "$(ls -t dist/treadle-[0-9]*.whl | head -1)"
       in_root "$root" /python3 -c 'import treadle
 model = treadle.compile("/relu.onnx"); print(treadle.__version__, model(x=[-1, 2])); model.save("/relu.so")
@@ -68,7 +68,7 @@ import treadle.onnxruntime as ort; print(ort.InferenceSession("/relu.onnx").run(
     runtime)
       PYTHON=$python tools/package/wheel.sh runtime
       bare_root "$root"
-      "$python" -m pip install -q --disable-pip-version-check --target "$root/packages" \
+      "$python" -m pip install -q --disable-pip-version-check --no-warn-conflicts --target "$root/packages" \
         "$(ls -t dist/treadle_runtime-*.whl | head -1)"
       build/bin/treadle compile "$work/relu.onnx" -o "$root/relu.so"
       in_root "$root" /python3 -c 'import treadle_runtime as t
@@ -84,6 +84,7 @@ else: raise SystemExit("a wrong shape was accepted")'
       for package in treadle-runtime treadle-compiler libtreadle-dev; do
         grep -q 'Apache License' "$root/usr/share/doc/$package/copyright"
       done
+      grep -q '^.TH treadle.*-run ' "$root/usr/share/man/man1/treadle-run.1"
       in_root "$root" /usr/bin/treadle --version
       in_root "$root" /usr/bin/treadle compile /relu.onnx -o /relu.so
       in_root "$root" /usr/bin/treadle run /relu.so -i x=ones

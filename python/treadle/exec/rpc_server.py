@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from .._command_line import Parser
 from ..rpc import _wire
 from ..rpc.server import run
 
@@ -14,7 +15,7 @@ def _address(text):
 
 def main() -> None:
     """Serves until it is ended: python -m treadle.exec.rpc_server."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser("python -m treadle.exec.rpc_server", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 also accepts other machines (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=9090)
     parser.add_argument("--port-end", type=int, default=9199)

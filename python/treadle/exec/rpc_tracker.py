@@ -3,13 +3,14 @@
 import argparse
 import sys
 
+from .._command_line import Parser
 from ..rpc import _wire
 from ..rpc.tracker import run
 
 
 def main() -> None:
     """Serves until it is ended: python -m treadle.exec.rpc_tracker."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser("python -m treadle.exec.rpc_tracker", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 also accepts other machines (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=9190)
     parser.add_argument("--port-end", type=int, default=9199)

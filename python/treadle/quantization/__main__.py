@@ -6,18 +6,17 @@ import sys
 from typing import Any
 
 from .. import _outputs
+from .._command_line import Parser
 from ..error import Error, RuntimeError  # noqa: A004 - the name of the C++ class
 from . import quantize
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        """As the other verbs say it."""
-        self.exit(2, f"error: {message}\nhelp: treadle quantize --help lists the options\n")
+_MEANT = {"--mode": "--dynamic", "--bits": "--weight-only", "--calibrate": "--calibration-data", "--symmetric": "--symmetric-activations",
+          "--int4": "--weight-only", "--exclude": "--keep-float", "--nodes-to-exclude": "--keep-float"}
 
 
 def _arguments(arguments):
-    parser = _Parser(prog="treadle quantize", description="Convert a float model to 8 or 4 bits.")
+    parser = Parser("treadle quantize", _MEANT, description="Convert a float model to 8 or 4 bits.")
     add = parser.add_argument
     add("model", help="an .onnx file")
     add("-o", "--output", required=True, help="the .onnx file to write")

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# Writes the manual pages and completions of `program`, as it prints them, into the folder `data` (/usr/share).
+function(treadle_write file)
+  execute_process(COMMAND ${program} ${ARGN} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  message(STATUS "Installing: ${data}/${file}")
+  file(WRITE ${data}/${file} "${text}")
+endfunction()
+
+treadle_write(man/man1/treadle.1 man)
+execute_process(COMMAND ${program} man OUTPUT_VARIABLE page COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCH "\\.SH VERBS.*" page "${page}")
+string(REGEX REPLACE "\n\\.SH [^V].*" "" page "${page}")
+string(REGEX MATCHALL "\\.TP\n.fB[a-z]+" verbs "${page}")
+foreach(verb ${verbs})
+  string(REGEX REPLACE ".*fB" "" verb "${verb}")
+  treadle_write(man/man1/treadle-${verb}.1 man ${verb})
+endforeach()
+treadle_write(bash-completion/completions/treadle completion bash)
+treadle_write(zsh/vendor-completions/_treadle completion zsh)
+treadle_write(fish/vendor_completions.d/treadle.fish completion fish)
