@@ -171,3 +171,19 @@ def test_open_dims_are_packed(kind, transposed, open_dims):
         y = compiled(left=left, right=np.ascontiguousarray(right.swapaxes(2, 3)) if transposed else right)["y"]
         assert y.shape == expected.shape
         np.testing.assert_allclose(y, expected, rtol=0, atol=1e-4 if kind == "float32" else 0)
+
+
+@pytest.mark.parametrize("rows", [1, 3, "rows"])
+@pytest.mark.parametrize("inner", [385, 512, 2048])
+def test_one_column_with_what_follows(rows, inner):
+    """The last layer of a classifier of two classes, whose sums are too long to be made in one go."""
+    rng = np.random.default_rng(6)
+    weight, bias = rng.standard_normal((inner, 1), dtype=np.float32), rng.standard_normal(1, dtype=np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["a", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["s"]), helper.make_node("Relu", ["s"], ["y"])],
+        "layer", [helper.make_tensor_value_info("a", TensorProto.FLOAT, (rows, inner))], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")])
+    compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    for count in (rows,) if rows != "rows" else (1, 5):
+        a = rng.standard_normal((count, inner), dtype=np.float32)
+        np.testing.assert_allclose(compiled(a=a)["y"], np.maximum(a.astype(np.float64) @ weight + bias, 0), rtol=0, atol=1e-4 * inner ** 0.5)

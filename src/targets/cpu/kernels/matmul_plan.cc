@@ -168,11 +168,14 @@ int64_t KChunk(int64_t k, int64_t columns, const Machine& machine) {
   return 0;
 }
 
+/// Whether results of several columns are known to be complete together, as chunks of K need.
+bool HasColumns(const MatmulProblemNode& p) { return p.n > 1; }
+
 /// Where few rows leave no other reason for chunks, a divisor of `k` that keeps sums short: rounding errors grow with
 /// the number of terms that are added one after another. 0: no chunks.
 int64_t ShortSums(const MatmulProblemNode& p) {
   constexpr int64_t kFewRows = 32, kShort = 384, kMost = 256, kLeast = 64;
-  if (p.m < 0 || p.m > kFewRows || p.k <= kShort || !p.out_dtype.is_floating() || p.n < 0) return 0;
+  if (p.m < 0 || p.m > kFewRows || p.k <= kShort || !p.out_dtype.is_floating() || !HasColumns(p)) return 0;
   for (int64_t chunk = kMost; chunk >= kLeast; --chunk) {
     if (p.k % chunk == 0) return chunk;
   }
@@ -239,7 +242,8 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   // into the same sets of the L1 cache.
   if (p.packs_b) plan.pack_a = plan.pack_a && (p.k > kShortRow || p.k * kWord % kSetBytes == 0);
   plan.mc_tiles = TilesOfBlock(p, plan.mr, plan.pack_a, machine);
-  if (plan.pack_a && !p.packs_b && p.m >= 0 && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
+  if (plan.pack_a && !p.packs_b && p.m >= 0 && p.m < kMaxChunkedRows && HasColumns(p))
+    plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
   const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
   if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
   if (plan.kc == 0) plan.kc = ShortSums(p);
@@ -297,7 +301,7 @@ void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& m
         if (column_tiles % nc == 0) list->Add(plan);
       }
     }
-    if (p.m < 0) continue;
+    if (p.m < 0 || !HasColumns(p)) continue;
     plan.mc_tiles = all;
     for (const int64_t share : {1, 2}) {
       plan.kc = KChunk(p.k, columns * share, machine);
@@ -371,7 +375,8 @@ std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan&
   if (plan.nc_tiles < 1 || panels / plan.nr % plan.nc_tiles != 0) {
     return StrCat(plan.nc_tiles, " tiles of columns don't divide ", panels / plan.nr);
   }
-  if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0))) return StrCat("chunks of ", plan.kc, " of K");
+  if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0 || p.n == 1)))
+    return StrCat("chunks of ", plan.kc, " of K");
   if (plan.pack_a && ReadsWords(p)) return "rows of words can't be packed";
   return plan.pack_a && !CanPackRows(p) ? "these rows can't be packed" : "";
 }
