@@ -33,12 +33,22 @@ def table_bytes(model):
                if tensor.name in tables and tensor.data_type == onnx.TensorProto.FLOAT)
 
 
+def check_inputs(model):
+    """A decoder has the inputs that this program fills."""
+    graph = (model if hasattr(model, "graph") else onnx.load(model, load_external_data=False)).graph
+    names = [value.name for value in graph.input]
+    if not {"input_ids", "attention_mask"} <= set(names):
+        raise ValueError(f"the model has the inputs {', '.join(names)}; expected input_ids, attention_mask and "
+                         "past_key_values.N.key and .value, as optimum exports decoders for text generation")
+
+
 class Generator:
     """A decoder compiled for many tokens at a time, for one, and, where it's to guess, for one and `guesses` more."""
 
     def __init__(self, model, batch, guesses=0, **options):
         if guesses and batch != 1:
             raise ValueError(f"guessed tokens are for one prompt, not for {batch}")
+        check_inputs(model)
         self.guesses = guesses
         if guesses:
             dims = {"batch_size": batch, "sequence_length": 1 + guesses}
@@ -177,15 +187,36 @@ def parse(arguments):
 
 
 def read_prompts(texts, tokenizer):
-    return [tokenizer.encode(text).ids if tokenizer else [int(t) for t in text.split(",")] for text in texts]
+    """Numbers of tokens of each prompt."""
+    def numbers(text):
+        if not all(part.strip().isdecimal() for part in text.split(",")):
+            raise ValueError(f"prompt {text!r}: expected numbers of tokens, such as 1,15,27; --tokenizer reads text")
+        return [int(part) for part in text.split(",")]
+
+    prompts = [tokenizer.encode(text).ids if tokenizer else numbers(text) for text in texts]
+    if not all(prompts):
+        raise ValueError(f"prompt {texts[prompts.index([])]!r} has no tokens")
+    return prompts
+
+
+def read_tokenizer(path):
+    try:
+        import tokenizers
+    except ImportError:
+        raise ValueError("--tokenizer needs the package tokenizers: pip install tokenizers") from None
+    if not pathlib.Path(path).is_file():
+        raise ValueError(f"can't open {path}: no such file")
+    return tokenizers.Tokenizer.from_file(path)
 
 
 def main(arguments=None):
     a = parse(arguments)
-    tokenizer = None
-    if a.tokenizer:
-        import tokenizers
-        tokenizer = tokenizers.Tokenizer.from_file(a.tokenizer)
+    for name, least in (("tokens", 1), ("speculate", 0)):
+        if getattr(a, name) < least:
+            raise ValueError(f"--{name} is {getattr(a, name)}; expected {least} or more")
+    if a.model and not pathlib.Path(a.model).is_file():
+        raise ValueError(f"can't open {a.model}: no such file")
+    tokenizer = read_tokenizer(a.tokenizer) if a.tokenizer else None
     prompts = read_prompts(a.prompt or ["1,2,3,4,5,6,7,8"], tokenizer)
     with tempfile.TemporaryDirectory(prefix="generate-") as folder:
         path = pathlib.Path(a.model) if a.model else pathlib.Path(folder) / "model.onnx"
@@ -223,4 +254,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (ValueError, treadle.Error) as error:
+        sys.exit(f"error: {error}")

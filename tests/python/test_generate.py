@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
+import onnx.parser
 import onnxruntime as ort
 import pytest
 
@@ -109,3 +111,22 @@ def test_the_program(tmp_path):
     report = json.loads(result.stdout)
     assert len(report["tokens"][0]) == 5 and report["tokens_per_second"] > 0
     assert report["bound_tokens_per_second"] > 0
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (["--prompt", "a,b"], "prompt 'a,b': expected numbers of tokens, such as 1,15,27; --tokenizer reads text"),
+    (["--prompt", ""], "prompt '': expected numbers of tokens, such as 1,15,27; --tokenizer reads text"),
+    (["--model", "none.onnx"], "can't open none.onnx: no such file"),
+    (["--tokens", "0"], "--tokens is 0; expected 1 or more"),
+    (["--speculate", "-2"], "--speculate is -2; expected 0 or more"),
+    (["--threads", "-1"], "threads is -1; expected 0 to "),
+    (["--precision", "f8"], "precision is 'f8'; expected one of f32, bf16, f16, mixed, auto"),
+    (["--model", "relu.onnx"], "the model has the inputs x; expected input_ids, attention_mask and past_key_values.N.key"),
+])
+def test_mistakes_of_the_program(tmp_path, arguments, text):
+    onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'),
+              tmp_path / "relu.onnx")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run([sys.executable, FOLDER / "generate.py", *arguments], capture_output=True, text=True, env=environment,
+                            cwd=tmp_path, check=False)
+    assert result.returncode == 1 and result.stderr.startswith("error: " + text), result.stderr

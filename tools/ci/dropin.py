@@ -560,6 +560,7 @@ def answer(engine, name):
 def ask(engine, name):
     """(answer, seconds, processor seconds) of another process; the end of its output where it fails."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "ORT_DISABLE_TELEMETRY": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have their byte code
     done = subprocess.run([ENVIRONMENT / "bin/python", __file__, "--engine", engine, name], capture_output=True, text=True,
                           env=environment, timeout=900, check=False)
     found = [line for line in done.stdout.splitlines() if line.startswith("ANSWER ")]
