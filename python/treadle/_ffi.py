@@ -121,6 +121,8 @@ convert: Callable[[Any], Any] = _core.convert
 
 def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered as `name`."""
+    if not isinstance(name, str):
+        raise TypeError(f"get_global_func: expected the name of a function, not {name!r}")
     function = _core.get_global(name)
     if function is None and not allow_missing:
         _core.require_global(name)  # raises, with similar names

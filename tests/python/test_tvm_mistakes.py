@@ -258,6 +258,8 @@ def test_passes_that_look_misspelt_are_a_warning():
     (lambda: rpc.connect("localhost", "a"), "the port is 'a'; expected a whole number from 1 to 65535"),
     (lambda: rpc.Server(port=-1), "rpc.Server: port is -1; expected 0 to 65535"),
     (lambda: tvmc.compile(5, "llvm"), "expected a model with an IRModule, not int"),
+    (lambda: tvmc.run(5, "cpu"), "run: expected a package (tvmc.compile), not int"),
+    (lambda: tvmc.tune(5, "llvm"), "tune: expected a model (tvmc.load), not int"),
     (lambda: script.from_source(5), "from_source: expected a text in TVMScript, not 5"),
     (lambda: graph_executor.create(5, None, tvm.cpu()), "graph_executor.create: the graph is a text (get_graph_json), not int"),
     (lambda: graph_executor.create("{}", 5, tvm.cpu()), "graph_executor.create: expected a module of kernels (get_lib), got int"),

@@ -101,6 +101,8 @@ def tune(tvmc_model: TVMCModel, target: Any, tuning_records: str = "tuning.jsonl
          trials: int = 0, time: str = "10m", **options: Any) -> str:
     """Measures plans of the model's kernels for at most `time` and `trials` plans; the path of the file of records that
     compile takes. What else is given goes to treadle.tune."""
+    if not isinstance(tvmc_model, TVMCModel):
+        raise TVMCException(f"tune: expected a model (tvmc.load), not {type(tvmc_model).__name__}")
     if tvmc_model.source is None:
         raise TVMCException("tuning reads the ONNX file: load the model with tvmc.load")
     if prior_records is not None and os.path.exists(prior_records) and not os.path.exists(tuning_records):
@@ -152,6 +154,8 @@ def run(tvmc_package: TVMCPackage, device: str = "cpu", hostname: str | None = N
         profile: bool = False) -> TVMCResult:
     """Runs a package on this machine, or on a server (hostname, port); with a key, on one that a tracker there lends.
     Inputs that aren't given are filled. Returns outputs and times."""
+    if not isinstance(tvmc_package, TVMCPackage):
+        raise TVMCException(f"run: expected a package (tvmc.compile), not {type(tvmc_package).__name__}")
     path = tvmc_package.package_path
     library: Any
     place: Any

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments, _outputs
-from ..error import Error
+from ..error import DTypeError, Error
 from .calibrate import collect
 from .graph import Graph, compile_model, matches, onnx_package, save
 from .layers import find_layers
@@ -144,13 +144,19 @@ def quantize(model: Any, output: "str | os.PathLike[str] | None" = None, calibra
     _check("weight_method", weight_method, ("max", "mse"))
     _check("activation_type", activation_type, ("uint8", "int8"))
     _check("bits", bits, (4, 8))
+    _arguments.whole("block_size", block_size)
+    _arguments.whole("max_samples", max_samples, 1)
+    _arguments.number("percentile", percentile, "more than 50, at most 100", 50, 100)
+    if smooth_quant is not None:
+        _arguments.number("smooth_quant", smooth_quant, "an exponent from 0 to 1", -1e-300, 1)
+    if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
+        raise DTypeError(f"a model is given as a path, bytes or an onnx.ModelProto, not as {type(model).__name__}")
     if block_size < 16 or block_size & (block_size - 1):
         raise Error(f"block_size is {block_size}; expected a power of two of 16 or more")
-    if not 50 < percentile <= 100:
-        raise Error(f"percentile is {percentile}; expected more than 50, at most 100")
     if isinstance(model, (str, os.PathLike)) and not os.path.exists(model):
         raise Error(f"can't open {model}: no such file")
     if output is not None:
+        output = _arguments.path("output", output)
         _outputs.check(output, [model] if isinstance(model, (str, os.PathLike)) else [])
         if not os.fspath(output).endswith(".onnx"):
             raise Error(f"can't write '{os.fspath(output)}': a quantised model is called .onnx")
@@ -161,7 +167,7 @@ def quantize(model: Any, output: "str | os.PathLike[str] | None" = None, calibra
     if calibration_data is None and needs:
         raise Error(f"{needs} needs calibration data: a directory of .npz files, or dicts of arrays by input name\n"
                     "help: give it (calibration_data=, --calibration-data DIR); what needs none: --dynamic, --weight-only 4")
-    keep_float = (keep_float,) if isinstance(keep_float, str) else tuple(keep_float)
+    keep_float = tuple(_arguments.strings("keep_float", keep_float))
     options = _Options(mode, method or "mse", percentile, weight_method, per_channel, reduce_range,
                        symmetric_activations, np.dtype(activation_type).type, bias_correction, bits, block_size,
                        symmetric_weights, accuracy_level)

@@ -26,6 +26,9 @@ def read_samples(source: Any, most: int | None = None) -> list[dict[str, np.ndar
             except (OSError, ValueError) as error:
                 raise Error(f"can't read {file}: {error}") from None
         return samples
+    if not hasattr(source, "__iter__"):
+        raise Error("calibration data: expected a directory of .npz files, one such file, or dicts of arrays by input name, "
+                    f"not {source!r}")
     samples = list(source)[:most]
     if not samples or not all(isinstance(sample, dict) for sample in samples):
         raise Error("calibration data must be dicts of arrays by input name, at least one")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..._ffi import get_global_func
 from ..._nd import NDArray
-from ...error import UnsupportedOpError
+from ...error import DTypeError, UnsupportedOpError
 from ...ir import IntImm, IRModule, PrimExpr
 from .pytorch import from_pytorch  # noqa: F401
 
@@ -58,6 +58,8 @@ def _check_dtype(dtype, inputs):
 def _dimension(value):
     """A dimension as the importer takes it."""
     unknown = value is None or (isinstance(value, PrimExpr) and not isinstance(value, IntImm))
+    if not unknown and not hasattr(value, "__index__") and not isinstance(value, IntImm):
+        raise DTypeError(f"{value!r} can't be a dimension; expected a whole number, relay.Any() or None")
     return -2 if unknown else int(value)
 
 
@@ -78,9 +80,13 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
     if convert_config:
         raise Error(f"convert_config: unknown option '{next(iter(convert_config))}'; there are none")
     _arguments.mapping("shape", shape or {}, "{'x': (1, 3, 224, 224)}")
+    for name, dims in (shape or {}).items():
+        if isinstance(dims, str) or not hasattr(dims, "__iter__"):
+            raise Error(f"shape['{name}'] is {dims!r}; expected a tuple such as (1, 3, 224, 224)")
     shapes = {name: list(map(_dimension, dims)) for name, dims in (shape or {}).items()}
     data, directory = serialised(model)
     if opset is not None:
+        _arguments.whole("opset", opset, 1)
         data = _with_opset(data, opset)
     if export_node_renamed_model_path is not None:
         _write_renamed(data, export_node_renamed_model_path)
