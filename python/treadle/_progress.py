@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
@@ -77,6 +78,35 @@ def watcher(progress: Any) -> Iterator[Watcher | None]:
         yield progress
     else:
         raise Error(f"progress is {progress!r}; expected True, or a function of a treadle.Progress")
+
+
+PATIENCE = 1.0  # seconds of compiling that nobody is told of
+
+
+@contextlib.contextmanager
+def on_terminals(name: str) -> Iterator[Watcher | None]:
+    """Says how far the compilation of a model is that somebody waits for unasked: a line on standard error where that is a
+    terminal, after a second, which goes when the model is there."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    start, shown = time.monotonic(), False
+
+    def show(progress: Progress) -> None:
+        nonlocal shown
+        spent = time.monotonic() - start
+        if spent < PATIENCE or progress.done == 0:
+            return
+        shown = True
+        left = spent / progress.done * (progress.total - progress.done)
+        print(f"\rcompiling {name}: {progress.done}/{progress.total} kernels, {left:.0f} s left\x1b[K", end="",
+              file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 class _Stopped(Exception):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """treadle.onnxruntime: what programs use of the package onnxruntime, with its names, conversions and exceptions."""
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -399,3 +401,30 @@ def test_all_exceptions_of_onnxruntime_exist():
     theirs, own = (each.capi.onnxruntime_pybind11_state for each in (reference, ort))
     names = [name for name, value in vars(theirs).items() if isinstance(value, type) and issubclass(value, Exception)]
     assert names and not [name for name in names if not issubclass(getattr(own, name, object), RuntimeError)]
+
+
+@pytest.mark.parametrize("off", [{}, {"TREADLE_PROGRESS": "0"}])
+def test_terminals_are_told_what_is_compiled(tmp_path, off):
+    """By sessions that have to compile; the line goes when the model is there."""
+    import pty
+
+    onnx.save(affine(), tmp_path / "affine.onnx")
+    program = ("import treadle._progress; treadle._progress.PATIENCE = 0\n"
+               "import treadle.onnxruntime as ort; ort.InferenceSession('affine.onnx')\nprint('done')")
+    outer, inner = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TREADLE_CACHE_DIR": str(tmp_path / "cache"), **off}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=inner,
+                          text=True, timeout=300, check=True)
+    os.close(inner)
+    shown = ""
+    try:
+        while part := os.read(outer, 1 << 16).decode():
+            shown += part
+    except OSError:  # the end: nobody has the other side open
+        pass
+    os.close(outer)
+    assert done.stdout == "done\n"
+    if off:
+        assert shown == ""
+    else:
+        assert re.search(r"compiling affine.onnx: (\d+)/\1 kernels, 0 s left", shown) and shown.endswith("\r\x1b[K")

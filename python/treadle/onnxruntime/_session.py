@@ -95,9 +95,11 @@ def _takes_shape(value):
 class _Models:
     """The compiled forms of one model: for all shapes where that is possible, and for single ones."""
 
-    def __init__(self, data, directory, inputs, options, static, quick):
+    def __init__(self, data, directory, inputs, options, static, quick, name):
         """directory: of external data; None: there is none, and what is compiled before a run can go on is kept. quick:
-        whether the first form is compiled with few of LLVM's passes, and replaced when that with all of them is there."""
+        whether the first form is compiled with few of LLVM's passes, and replaced when that with all of them is there.
+        name: what terminals call it while it is compiled; None: nothing is said there."""
+        self._name = name
         self._data, self._directory, self._inputs, self._options = data, directory, inputs, options
         self._forms = _specialise.ShapeForms(self._compile, MAX_SPECIALISED, QUIET_SECONDS)
         self._general = None
@@ -136,7 +138,10 @@ class _Models:
                 return _model._compile_kept(self._data, progress=callback, **options)
             return _model._compile_serialised(self._data, self._directory or "", progress=callback, **options)
 
-        return _progress.interruptible(build, None)
+        if self._name is None or not self._awaited:
+            return _progress.interruptible(build, None)
+        with _progress.on_terminals(self._name) as watch:
+            return _progress.interruptible(build, watch)
 
     def find(self, feed):
         """The model to run on `feed`."""
@@ -238,13 +243,19 @@ class InferenceSession:
         static = all(isinstance(dim, int) or dim in dims for value in info["inputs"] for dim in value["shape"] or [None])
         try:
             quick = getattr(self._options, "_entries", {}).get("treadle.quick") == "1"
-            return _Models(data, directory, info["inputs"], options, static, quick)
+            return _Models(data, directory, info["inputs"], options, static, quick, self._shown_name())
         except error.UnsupportedOpError as problem:
             raise _errors.NotImplemented(self._named(problem)) from problem
         except error.ModelFormatError as problem:
             raise _errors.InvalidGraph(self._named(problem)) from problem
         except (error.ShapeError, error.DTypeError) as problem:
             raise _errors.Fail(f"Load model from {self._model_path or 'bytes'} failed: {problem}") from problem
+
+    def _shown_name(self) -> str | None:
+        """What terminals call the model while it is compiled; None where that isn't wanted."""
+        if os.environ.get("TREADLE_PROGRESS") == "0" or getattr(self._options, "_entries", {}).get("treadle.progress") == "0":
+            return None
+        return os.path.basename(self._model_path) if self._model_path else "the model"
 
     def _named(self, problem: Exception) -> str:
         """The message; "model", as one that was given as bytes is called, becomes the file's name."""
