@@ -188,6 +188,11 @@ MISFITS = {
                             {"x": floats(0, 3, 4, 4), "o": floats(0, 16, 3, 3)}, {"w": floats(4, 3, 2, 2)}),
     "channels of weights": ([helper.make_node("DeformConv", ["x", "w", "o"], ["y"])],
                             {"x": floats(0, 3, 4, 4), "o": floats(0, 8, 3, 3)}, {"w": floats(4, 4, 2, 2)}),
+    "coordinates": ([helper.make_node("GridSample", ["x", "g"], ["y"])], {"x": floats(2, 1, 5, 1), "g": floats(2, 0, 1, 1)}, {}),
+    "heads of a rotation": ([helper.make_node("RotaryEmbedding", ["x", "c", "c"], ["y"], num_heads=2)],
+                            {"x": floats(0, 4, 7), "c": floats(0, 4, 1)}, {}),
+    "columns of regions": ([helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[1, 1])],
+                           {"x": floats(1, 2, 3, 3), "r": floats(0, 4)}, {}),
     "offsets": ([helper.make_node("DeformConv", ["x", "w", "o"], ["y"])],
                 {"x": floats(1, 3, 0, 4), "o": floats(1, 8, 3, 3)}, {"w": floats(4, 3, 2, 2)}),
 }
@@ -197,9 +202,19 @@ MISFITS = {
 @pytest.mark.parametrize("name", MISFITS)
 def test_sizes_that_do_not_fit_are_refused_where_nothing_is_computed(name, dynamic, target, level):
     nodes, inputs, constants = MISFITS[name]
-    opset = {"Attention": 23}.get(nodes[0].op_type, 20)
+    opset = {"Attention": 23, "RotaryEmbedding": 23}.get(nodes[0].op_type, 20)
     with pytest.raises(treadle.Error, match=nodes[0].op_type):
         run(model(nodes, inputs, constants, dynamic, opset), inputs, target, level)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+def test_skips_without_elements_fit_no_row(dynamic, target, level):
+    inputs = {"x": floats(2, 1, 4), "s": floats(2, 0, 4)}
+    node = helper.make_node("SkipLayerNormalization", ["x", "s", "g"], ["y"], domain="com.microsoft")
+    made = model([node], inputs, {"g": floats(4)}, dynamic)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(treadle.Error, match="SkipLayerNormalization"):
+        run(made, inputs, target, level)
 
 
 @pytest.mark.parametrize("dynamic, target, level", FORMS)

@@ -69,9 +69,7 @@ Expr Attention::Heads(size_t i, const char* attribute) {
   }
   int64_t heads = n_.Int(attribute);
   if (RankOf(x) == 3 && heads > 0 && AsConstInt(TypeOf(x)->shape[2]) == nullptr) {
-    Term columns = DividedBy(DimOf(Term(n_, x), 2), heads, StrCat("number of columns by '", attribute, "'").c_str());
-    Term y = ReshapeTo(Term(n_, x), {DimOf(Term(n_, x), 0), DimOf(Term(n_, x), 1), IntNum(n_, heads), columns});
-    return n_.Transpose(y, {0, 2, 1, 3});
+    return n_.Transpose(WithHeads(Term(n_, x), heads, StrCat("'", attribute, "'").c_str()), {0, 2, 1, 3});
   }
   const int64_t size = RankOf(x) == 3 ? n_.StaticDim(x, 2) : -1;
   if (size < 0 || heads < 1 || size % heads != 0) {
@@ -232,7 +230,7 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   if (flat) {
     const int64_t heads = n.Int("num_heads"), *columns = AsConstInt(TypeOf(x)->shape[2]);
     if (heads < 1 || (columns != nullptr && *columns % heads != 0)) n.Invalid(StrCat("'num_heads' is ", heads));
-    x = n.Reshape(x, {0, 0, heads, columns == nullptr ? -1 : *columns / heads});
+    x = WithHeads(Term(n, x), heads, "'num_heads'");
   } else {
     if (n.Rank(0) != 4) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
     n.Ignore({"num_heads"});

@@ -17,6 +17,8 @@ Term AtLeast(const Term& values, int64_t least, const char* what);
 Term EqualTo(const Term& values, const Term& expected, const char* what);
 /// The size (int64 scalar) over a number, which has to divide it when the model runs.
 Term DividedBy(const Term& size, int64_t number, const char* what);
+/// `x` [batch, length, heads * size], size known or not, as [batch, length, heads, size].
+Term WithHeads(const Term& x, int64_t heads, const char* attribute);
 /// `x` with a type of these sizes (-1: any). A ModelFormatError names `what` where a known one differs, the run's error
 /// where another does.
 Term WithSizes(const Term& x, const std::vector<int64_t>& sizes, const char* what);

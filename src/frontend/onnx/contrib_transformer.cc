@@ -46,7 +46,9 @@ Expr WithSkip(NodeImport& n) {
     const bool same = !IsAnyDim(of_x) && StructuralEqual(of_x, of_skip);
     if (same || (b != nullptr && *b == 1) || (a != nullptr && *a != 1)) continue;
     const int axis = skip.rank() - i;  // the operand's size may be 1, that of the skip not
-    const Term size(n, CheckedValues(n, DimOf(skip, axis), "at_most", DimOf(x, x.rank() - i), "size of the skip"));
+    const Term limit = DimOf(x, x.rank() - i);
+    Term size(n, CheckedValues(n, DimOf(skip, axis), "at_most", limit, "size of the skip"));
+    size = Term(n, CheckedValues(n, size, "at_least", Min(limit, 1), "size of the skip"));
     skip = SliceAxis(skip, axis, IntNum(n, 0), size);
   }
   return Add(n, x, skip);
@@ -114,7 +116,8 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
       // As many as the caches are for.
       const int64_t size = half != nullptr ? 2 * *half : rotated;
       if (size < 1) n.Unsupported("neither 'num_heads' nor the width of the caches is known when compiling");
-      x = n.Transpose(n.Reshape(x, {0, 0, -1, size}), {0, 2, 1, 3});
+      const Term given(n, x), count = DividedBy(DimOf(given, 2), size, "number of columns by the width of the caches");
+      x = n.Transpose(ReshapeTo(given, {DimOf(given, 0), DimOf(given, 1), count, IntNum(n, size)}), {0, 2, 1, 3});
     } else {
       if (heads == 0 && *half > 0) heads = *width / (2 * *half);
       x = SplitHeads(n, x, heads);

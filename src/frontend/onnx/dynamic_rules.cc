@@ -85,6 +85,12 @@ Term DividedBy(const Term& size, int64_t number, const char* what) {
   return count + EqualTo(size - count * divisor, IntNum(n, 0), StrCat("remainder of the ", what).c_str());
 }
 
+Term WithHeads(const Term& x, int64_t heads, const char* attribute) {
+  if (const int64_t* width = AsConstInt(x.shape()[2])) return x.Reshape({0, 0, heads, *width / heads});
+  const Term size = DividedBy(DimOf(x, 2), heads, StrCat("number of columns by ", attribute).c_str());
+  return ReshapeTo(x, {DimOf(x, 0), DimOf(x, 1), IntNum(x.node(), heads), size});
+}
+
 Term WithSizes(const Term& x, const Ints& sizes, const char* what) {
   NodeImport& n = x.node();
   const std::string size = StrCat("size of ", what);

@@ -223,8 +223,7 @@ Expr SplitHeads(NodeImport& n, const Expr& x, int64_t heads) {
   if (width != nullptr && (*width < 1 || *width % heads != 0)) {
     n.Invalid(StrCat(heads, " heads don't divide the operand"));
   }
-  const int64_t size = width == nullptr ? -1 : *width / heads;
-  return n.Transpose(n.Reshape(x, {0, 0, heads, size}), {0, 2, 1, 3});
+  return n.Transpose(WithHeads(Term(n, x), heads, "the number of heads"), {0, 2, 1, 3});
 }
 
 Term ScaleOf(NodeImport& n, const Expr& q, DataType dtype) {

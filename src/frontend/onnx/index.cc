@@ -46,9 +46,9 @@ Expr NdIndices(NodeImport& n, int batch_dims, int entries = -1) {
   if (index_rank == 0) n.Invalid("the indices are a scalar");
   Expr indices = n.In(1);
   if (entries > 0 && AsConstInt(TypeOf(indices)->shape.back()) == nullptr) {
-    Ints same(static_cast<size_t>(index_rank), 0);
-    same.back() = entries;  // checked when it runs
-    indices = n.Reshape(indices, same);
+    Ints wanted(static_cast<size_t>(index_rank), -1);
+    wanted.back() = entries;
+    indices = WithSizes(In(n, 1), wanted, "the indices");
   }
   const int64_t length = n.StaticDim(indices, index_rank - 1);
   if (length < 1 || length + batch_dims > rank) n.Invalid(StrCat("indices of ", length, " entries for rank ", rank));

@@ -228,11 +228,11 @@ Expr ImportGridSample(NodeImport& n) {
   const std::string mode = n.Str("mode", n.version() == 16 ? "bilinear" : "linear");
   auto method = kMethods.find(mode);
   if (method == kMethods.end()) n.Invalid(StrCat("mode \"", mode, "\" isn't one of the operator's"));
-  Ints axes{0, rank - 1}, same(static_cast<size_t>(rank), 0);
+  Ints axes{0, rank - 1}, coordinates(static_cast<size_t>(rank), -1);
   for (int i = 1; i + 1 < rank; ++i) axes.push_back(i);
-  same.back() = rank - 2;  // coordinates; checked when it runs where the type doesn't say so
+  coordinates.back() = rank - 2;
   Expr grid = n.In(1);
-  if (AsConstInt(TypeOf(grid)->shape.back()) == nullptr) grid = n.Reshape(grid, same);
+  if (AsConstInt(TypeOf(grid)->shape.back()) == nullptr) grid = WithSizes(In(n, 1), coordinates, "the grid");
   return n.Call("image.grid_sample", {n.In(0), n.Transpose(grid, axes)},
                 {{"method", std::string(method->second)},
                  {"layout", std::string(rank == 4 ? "NCHW" : "NCDHW")},
@@ -252,7 +252,8 @@ Expr ImportRoiAlign(NodeImport& n) {
   Expr batch = CheckedValues(n, n.In(2), "at_most", images, "batch index");
   batch = n.ExpandDims(n.Cast(batch, n.DType(1)), 1);
   Expr rois = n.In(1);
-  if (n.Rank(1) == 2 && AsConstInt(TypeOf(rois)->shape[1]) == nullptr) rois = n.Reshape(rois, {0, 4});
+  if (n.Rank(1) == 2 && AsConstInt(TypeOf(rois)->shape[1]) == nullptr)
+    rois = WithSizes(In(n, 1), {-1, 4}, "the regions");
   return n.Call("vision.roi_align", {n.In(0), n.Concat({batch, rois}, 1)},
                 {{"pooled_size", Ints{n.Int("output_height", 1), n.Int("output_width", 1)}},
                  {"spatial_scale", n.Float("spatial_scale", 1.0)},
@@ -265,7 +266,7 @@ Expr ImportRoiAlign(NodeImport& n) {
 Expr ImportMaxRoiPool(NodeImport& n) {
   Term x = In(n, 0), rois = In(n, 1);
   if (rois.rank() != 2) n.Invalid(StrCat("the regions have rank ", rois.rank(), ", expected 2"));
-  if (AsConstInt(rois.shape()[1]) == nullptr) rois = rois.Reshape({0, 5});
+  if (AsConstInt(rois.shape()[1]) == nullptr) rois = WithSizes(rois, {-1, 5}, "the regions");
   const Term column = rois.Slice(1, 0, 1);
   const Term batch = column.Op("isnan").Select(column.Number(-1), column).As(DataType::Int(64));  // NaN: of no image
   Term checked(n, CheckedValues(n, batch, "at_most", DimOf(x, 0) - 1.0, "batch index"));

@@ -153,7 +153,7 @@ class LinearAttention {
   Term Heads(size_t i, int64_t heads) {
     const int64_t* width = AsConstInt(In(n_, i).shape()[2]);
     if (width != nullptr && *width % heads != 0) n_.Invalid(StrCat(heads, " heads don't divide ", *width, " columns"));
-    return In(n_, i).As(kFloat32).Reshape({0, 0, heads, width == nullptr ? -1 : *width / heads});
+    return WithHeads(In(n_, i).As(kFloat32), heads, "the number of heads");
   }
   Term Decay(const Term& key) {
     const Term decay = Heads(4, heads_);
