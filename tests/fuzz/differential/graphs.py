@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from . import control, low_precision, operators, rules  # noqa: F401  their rules
+from . import control, low_precision, operators, rules, sequences  # noqa: F401  their rules
 from .engines import evaluate_nodes
 
 OPSET = 22

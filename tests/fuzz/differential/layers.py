@@ -281,7 +281,7 @@ def quantised_product(s, op):
     zero = np.zeros(scale.shape, kind)
     bias = _floats(s, n) if s.chance(0.5) else None
     if op == "DynamicQuantizeMatMul":
-        return Draw(op, [_floats(s, m, k), weights, scale, zero, bias], error=2e-2)
+        return Draw(op, [_floats(s, m, k), weights, scale, zero, bias], constants=(2, 3), error=2e-2)
     data = "int8" if kind == "int8" else s.pick(["int8", "uint8"])
     return Draw(op, [s.array((m, k), data), weights, *(p.reshape(1) for p in _parameters(s, "float32")[:1]), scale,
                      s.array((1,), data, 0), zero, bias], error=1e-4)
