@@ -166,12 +166,33 @@ class IntegerRewriter : public MixedModeMutator {
     if (const CallNode* concat = AsCallOf(x, "concatenate"); concat && IsScalar(scale)) {
       if (Expr joined = QuantizeParts(concat, call, attrs); joined.defined()) return joined;
     }
-    if (Expr lookup = AsLookup(call, x, [this](const CallNode* source) { return IntegersOf(source); });
-        lookup.defined()) {
-      return lookup;
-    }
+    if (Expr lookup = LookupOf(call, x); lookup.defined()) return lookup;
     if (x.same_as(call->args[0])) return Expr();
     return Call(call->op, {x, scale, zero_point}, call->attrs, {}, call->span);
+  }
+
+  /// A table's entries for what `x` is computed of, in the shape that `x` gives it.
+  Expr LookupOf(const CallNode* quantize, const Expr& x) {
+    std::vector<const CallNode*> shapes;
+    Expr values = x;
+    while (const auto* call = values.as<CallNode>()) {
+      if (call->op.as<OpNode>() == nullptr || !KeepsElements(OpName(call))) break;
+      shapes.push_back(call);
+      values = call->args[0];
+    }
+    Expr result = AsLookup(quantize, values, [this](const CallNode* source) { return IntegersOf(source); });
+    if (!result.defined()) return Expr();
+    for (auto call = shapes.rbegin(); call != shapes.rend(); ++call) {
+      Array<Expr> args = (*call)->args;
+      args.Set(0, result);
+      result = Call((*call)->op, args, (*call)->attrs, (*call)->type_args, (*call)->span);
+    }
+    return result;
+  }
+
+  /// Whether an operator gives each element of its first operand once, in another shape or order.
+  static bool KeepsElements(const std::string& name) {
+    return name == "reshape" || name == "transpose" || name == "squeeze" || name == "expand_dims";
   }
 
   /// Parts are quantised before they are joined, where that makes integers of some.

@@ -45,6 +45,17 @@ TEST(FakeQuantizationToInteger, CostlyFunctionsOfBytesBecomeTables) {
   }
 }
 
+TEST(FakeQuantizationToInteger, TablesTakeThePlaceOfFunctionsBeforeAReshape) {
+  const IRModule module = transform::FakeQuantizationToInteger()(
+      Parse(StrCat(kBytes,
+                   " { qnn.quantize(transpose(reshape(nn.gelu(qnn.dequantize(%x, 0.5f, 3)), newshape=[4, 4]), "
+                   "axes=[1, 0]), 0.5f, 3, out_dtype=\"uint8\") }")));
+  const std::string text = Show(module);
+  EXPECT_NE(text.find("qnn.contrib_lookup(%x, "), std::string::npos) << text;
+  EXPECT_LT(text.find("reshape("), text.find("transpose(")) << text;
+  EXPECT_EQ(text.find("nn.gelu(qnn.dequantize(%x"), std::string::npos) << text;
+}
+
 TEST(FakeQuantizationToInteger, OtherScalesStayReal) {
   const char* text = "qnn.quantize(qnn.dequantize(%x, 0.5f, 3), 0.25f, 3, out_dtype=\"uint8\")";
   ExpectIntegers(kBytes, text, text);
