@@ -29,7 +29,7 @@ using relay::LayoutArgs;
 using te::Var;
 
 constexpr int64_t kBytes = 4;
-const DataType kSum = DataType::Int(32);
+const DataType kSum = DataType::Int(32), kShort = DataType::Int(16);
 
 /// Data are uint8, or int16 where they were widened.
 Type ByteConvInfer(const InferContext& context) {
@@ -72,34 +72,62 @@ Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   return DirectConvSums(problem, a, data, kernel, type, axes, term);
 }
 
+/// Of padded data the words of rows 2 i and 2 i + 1, in int16. (N, C/b, rows, W + pads, b) int32.
+Tensor PairRows(const Tensor& data, const PrimExpr& rows, const std::vector<int64_t>& pads, const PrimExpr& pad) {
+  const PrimExpr height = data->shape[2], width = data->shape[3];
+  auto half = [&](const Array<Var>& i, int64_t below) {
+    const PrimExpr y = PrimExpr(i[2]) * Index(2) + (below - pads[0]), x = PrimExpr(i[3]) - pads[1];
+    PrimExpr inside = y < height;
+    if (pads[0] > 0) inside = y >= 0 && inside;
+    if (pads[1] + pads[3] > 0) inside = inside && x >= 0 && x < width;
+    return tir::cast(kShort, tir::if_then_else(inside, data(i[0], i[1], y, x, i[4]), pad));
+  };
+  return te::Compute(
+      {data->shape[0], data->shape[1], rows, width + (pads[1] + pads[3]), data->shape[4]},
+      [&](const Array<Var>& i) { return tir::pack_shorts(half(i, 0), half(i, 1)); }, "pad", tag::kPad,
+      StageAttrs(kDepthwiseConv, "pad"));
+}
+
+/// Whether weights of windows of `kh` rows are words of two rows.
+bool IsOfRows(const Tensor& kernel, int64_t kh) {
+  return DimValue(kernel->shape[1]) != 1 || DimValue(kernel->shape[2]) != kh;
+}
+
 /// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, ceil(KW / 4), b) words of four taps along W, 0 beyond KW, or
-/// (C/b, 1, ceil(KH / 4), KW, b) along H; what pads hold. Result: (N, C/b, OH, OW, b) int32. One element of four
-/// neighbouring columns, which lie next to each other in memory, makes a word of each channel; one of four rows makes a
-/// word that several outputs of a row share.
+/// (C/b, P, ceil((KH + P - 1) / 2), KW, b) of two int16 along H; what pads hold. Result: (N, C/b, OH, OW, b) int32. One
+/// element of four neighbouring columns, which lie next to each other in memory, makes a word of each channel. Words of
+/// rows are made with the padding, of an even row and the next: there are weights for windows that begin in even rows
+/// and, P = 2, for those that begin in odd ones.
 Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const Tensor& kernel = inputs[1];
+  const TensorTypeNode* type = OutTensor(out_type);
   std::vector<int64_t> pads = NormalizePadding(a->padding, 2);
-  const int64_t taps_of_column = (*a->kernel_size)[0];
-  const bool of_rows = DimValue(kernel->shape[2]) != taps_of_column;
+  const PrimExpr pad = inputs[2](Array<PrimExpr>{});
+  const bool of_rows = IsOfRows(kernel, (*a->kernel_size)[0]);
   // Columns that the last word of a row reads beyond the window.
   if (!of_rows) pads[3] += (DimValue(kernel->shape[3]) * kBytes - (*a->kernel_size)[1]) * a->dilation[1];
-  Tensor data = PadSpatial(inputs[0], pads, kDepthwiseConv, inputs[2](Array<PrimExpr>{}));
-  const Problem problem = ProblemOf(a, inputs[0], kernel, OutTensor(out_type));
+  auto pair_of = [&](const PrimExpr& oh) { return tir::floordiv(oh * a->strides[0], Index(2)); };
+  const Tensor data = of_rows ? PairRows(inputs[0], pair_of(type->shape[2] - 1) + kernel->shape[2], pads, pad)
+                              : PadSpatial(inputs[0], pads, kDepthwiseConv, pad);
+  const Problem problem = ProblemOf(a, inputs[0], kernel, type);
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
-  // That all words have.
-  const int64_t least_taps = taps_of_column - (DimValue(kernel->shape[2]) - 1) * kBytes;
-  return {te::Compute(OutTensor(out_type)->shape,
+  const bool starts_differ = DimValue(kernel->shape[1]) > 1;
+  return {te::Compute(type->shape,
                       [&](const Array<Var>& i) {
-                        const PrimExpr word = MakeWord(DataType::UInt(8), [&](int64_t tap) -> PrimExpr {
-                          PrimExpr row = kh->var, column = kw->var;
-                          (of_rows ? row : column) = (of_rows ? row : column) * Index(kBytes) + Index(tap);
-                          const PrimExpr element =
-                              data(i[0], i[1], PrimExpr(i[2]) * a->strides[0] + row * a->dilation[0],
-                                   PrimExpr(i[3]) * a->strides[1] + column * a->dilation[1], i[4]);
-                          if (!of_rows || tap < least_taps) return element;
-                          return tir::if_then_else(row < Index(taps_of_column), element, tir::make_zero(data->dtype));
+                        auto element = [&](const PrimExpr& row, const PrimExpr& column) {
+                          return data(i[0], i[1], row, PrimExpr(i[3]) * a->strides[1] + column * a->dilation[1], i[4]);
+                        };
+                        if (of_rows) {
+                          const PrimExpr start = starts_differ ? tir::floormod(i[2], Index(2)) : Index(0);
+                          return te::Sum(tir::dot_shorts(element(pair_of(i[2]) + kh->var, kw->var),
+                                                         kernel(i[1], start, kh->var, kw->var, i[4])),
+                                         {kh, kw});
+                        }
+                        const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0];
+                        const PrimExpr word = MakeWord(DataType::UInt(8), [&](int64_t tap) {
+                          return element(row, PrimExpr(kw->var) * Index(kBytes) + Index(tap));
                         });
                         return te::Sum(tir::dot_bytes(word, kernel(i[1], Index(0), kh->var, kw->var, i[4])), {kh, kw});
                       },
@@ -121,23 +149,49 @@ LaidOutCall Blocked(const char* op, const CallNode* call, const Expr& data, cons
   return LaidOutCall{relay::Call(Op::Get(op), operands, attrs, {}, call->span), out};
 }
 
-LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const runtime::NDArray& weight,
-                          const ChannelLayout& layout, bool of_rows) {
-  const int64_t channels = weight.shape()[0], block = layout.block, padded = layout.PaddedChannels(channels);
-  const int64_t rows = weight.shape()[2], columns = weight.shape()[3];
-  const int64_t high = of_rows ? (rows + kBytes - 1) / kBytes : rows;
-  const int64_t wide = of_rows ? columns : (columns + kBytes - 1) / kBytes;
-  runtime::NDArray packed = runtime::NDArray::Empty({padded / block, 1, high, wide, block}, DataType::Int(32));
+/// Taps of one channel in words of two rows, for windows that begin in even rows and, where `starts` is 2, in odd ones.
+runtime::NDArray RowPairs(const runtime::NDArray& weight, int64_t block, int64_t padded, int64_t starts) {
+  const int64_t channels = weight.shape()[0], rows = weight.shape()[2], columns = weight.shape()[3];
+  const int64_t high = (rows + starts) / 2;
+  runtime::NDArray packed = runtime::NDArray::Empty({padded / block, starts, high, columns, block}, DataType::Int(32));
+  std::fill_n(packed.Data<int32_t>(), packed.size(), 0);
+  auto* to = packed.Data<int16_t>();
+  for (int64_t start = 0; start < starts; ++start) {
+    const auto* from = weight.Data<int8_t>();
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t tap = 0; tap < rows * columns; ++tap) {
+        const int64_t row = start + tap / columns;
+        const int64_t word = ((c / block * starts + start) * high + row / 2) * columns + tap % columns;
+        to[(word * block + c % block) * 2 + row % 2] = *from++;
+      }
+    }
+  }
+  return packed;
+}
+
+/// Taps of one channel in words of four columns.
+runtime::NDArray ColumnQuads(const runtime::NDArray& weight, int64_t block, int64_t padded) {
+  const int64_t channels = weight.shape()[0], rows = weight.shape()[2], columns = weight.shape()[3];
+  const int64_t wide = (columns + kBytes - 1) / kBytes;
+  runtime::NDArray packed = runtime::NDArray::Empty({padded / block, 1, rows, wide, block}, DataType::Int(32));
+  std::fill_n(packed.Data<int32_t>(), packed.size(), 0);
   auto* to = packed.Data<int8_t>();
-  std::fill(to, to + packed.size() * kBytes, int8_t{0});
   const auto* from = weight.Data<int8_t>();
   for (int64_t c = 0; c < channels; ++c) {
     for (int64_t tap = 0; tap < rows * columns; ++tap) {
-      const int64_t column = tap % columns, row = tap / columns, in_word = (of_rows ? row : column) % kBytes;
-      const int64_t y = of_rows ? row / kBytes : row, x = of_rows ? column : column / kBytes;
-      to[(((c / block * high + y) * wide + x) * block + c % block) * kBytes + in_word] = *from++;
+      const int64_t column = tap % columns;
+      const int64_t word = (c / block * rows + tap / columns) * wide + column / kBytes;
+      to[(word * block + c % block) * kBytes + column % kBytes] = *from++;
     }
   }
+  return packed;
+}
+
+LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const runtime::NDArray& weight,
+                          const ChannelLayout& layout, bool of_rows) {
+  const int64_t padded = layout.PaddedChannels(weight.shape()[0]);
+  const runtime::NDArray packed = of_rows ? RowPairs(weight, layout.block, padded, a->strides[0] % 2 == 0 ? 1 : 2)
+                                          : ColumnQuads(weight, layout.block, padded);
   return Blocked("qnn.contrib_depthwise_conv2d_NCHWc", call, args.Get(0, layout), packed,
                  WordConvAttrs(a, weight, layout, layout, padded, padded, kSum), args, layout);
 }
@@ -191,8 +245,8 @@ std::vector<Plan> ConvSpace(const Problem& problem, const Machine& machine) {
 std::vector<Plan> DepthwiseSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   std::vector<Plan> plans;
-  // Without products of bytes words are widened as they are read, which outputs that share columns share then.
-  const bool of_rows = !machine.vnni && p.kh > 1;
+  // Without products of bytes words of two rows are made with the padding, for all windows that read them.
+  const bool of_rows = !machine.vnni && p.kh > 1 && p.dilation_h == 1;
   for (const int64_t block : BlocksOf(p.oc)) plans.push_back(MakeWordConvPlan(1, block, block, of_rows));
   const int64_t usual =
       p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.oc, machine.vector_lanes(32)).block;
@@ -205,7 +259,9 @@ std::string WhyNotConvPlan(const Problem& problem, const Machine&, const Plan& c
 
 std::string WhyNotDepthwisePlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& plan = *chosen.as<WordConvPlanNode>();
-  if (plan.of_rows && problem.as<ConvProblemNode>()->kh < 2) return "the window has one row";
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (plan.of_rows && p.kh < 2) return "the window has one row";
+  if (plan.of_rows && p.dilation_h > 1) return "taps aren't in neighbouring rows";
   const bool fits = plan.merged == 1 && plan.ic_block == plan.oc_block && (plan.oc_block == 8 || plan.oc_block == 16);
   return fits ? "" : "the blocks of the input are those of the result, of 8 or 16 channels";
 }
@@ -286,7 +342,8 @@ void RegisterByteConv() {
                  "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8, or twice as many of two int16",
                  FTECompute(ByteConvCompute));
   RegisterByteOp("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
-                 "(C/b, 1, KH, ceil(KW / 4), b) or (C/b, 1, ceil(KH / 4), KW, b) words of four int8",
+                 "(C/b, 1, KH, ceil(KW / 4), b) words of four int8 or (C/b, P, ceil((KH + P - 1) / 2), KW, b) of two "
+                 "int16 for windows that begin in even and, P = 2, in odd rows",
                  FTECompute(ByteDepthwiseCompute));
   RegisterKernelsOfBytes();
 }

@@ -74,9 +74,13 @@ std::vector<int64_t> TileWidths(int64_t width, int64_t channels, const Machine& 
   return widths;
 }
 
-/// Bytes, for which the machine has no instruction: words of two taps are made in registers, of weights as well.
+/// Bytes of several rows, for which the machine has no instruction: words of two rows are made with the padding.
+bool PairsRows(const ConvProblemNode& p, const Machine& machine) {
+  return p.dtype == DataType::UInt(8) && !machine.vnni && p.kh > 1 && p.dilation_h == 1;
+}
+/// Other bytes then: words of two taps are made in registers, of weights as well.
 bool WidensInRegisters(const ConvProblemNode& p, const Machine& machine) {
-  return p.dtype == DataType::UInt(8) && !machine.vnni;
+  return p.dtype == DataType::UInt(8) && !machine.vnni && !PairsRows(p, machine);
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine& target) {
@@ -114,7 +118,10 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto& plan = *chosen.as<DepthwisePlanNode>();
   if (given.oc_block < 1) return -1;
   const ConvProblemNode p = OfUsualSize(given);
-  const auto rows = static_cast<double>(p.oh), taps = static_cast<double>(p.kh * p.kw);
+  constexpr double kPair = 1.33;  // multiply-adds of floats that products of a word and their sum take
+  const bool pairs = PairsRows(p, machine);
+  const auto rows = static_cast<double>(p.oh);
+  const double taps = static_cast<double>(p.kw) * (pairs ? kPair * std::ceil(p.kh / 2.0) : static_cast<double>(p.kh));
   const double registers =
       std::ceil(static_cast<double>(p.oc_block) / std::max(1, machine.vector_lanes(32))) * static_cast<double>(p.ow);
   const RegisterTile tile{plan.tile_ow, 1};
@@ -122,13 +129,13 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
                                     : TileCycles(tile, p.ow, p.oc_block, machine)) +
                fitted.depthwise_store * registers +
                fitted.depthwise_tile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
-  if (p.dtype.bits() == 8) row *= fitted.depthwise_widen;
+  if (WidensInRegisters(p, machine)) row *= fitted.depthwise_widen;
   // Rows that a strip reads, of one block of channels.
   const int64_t strips = (p.oh + plan.oh_block - 1) / plan.oh_block;
   const int64_t read = (plan.oh_block - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
   const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * p.oc_block;
-  const double bytes = static_cast<double>(elements * p.dtype.bytes());
-  const bool padded = p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0;
+  const double bytes = static_cast<double>(elements * (pairs ? 2 : p.dtype.bytes()));
+  const bool padded = pairs || p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0;
   double strip = bytes * machine.beyond_l2_cycles_per_byte + (padded ? fitted.depthwise_pad_byte * bytes : 0);
   if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
     strip += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;

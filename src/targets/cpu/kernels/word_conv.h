@@ -66,7 +66,8 @@ class WordConvPlanNode : public PlanNode {
     r.Field("merged", &WordConvPlanNode::merged).Doc("groups that become one, with zeros in the weight between them");
     r.Field("ic_block", &WordConvPlanNode::ic_block).Doc("channels of a block of the input; few: plain data as words");
     r.Field("oc_block", &WordConvPlanNode::oc_block).Doc("channels of a block of the result");
-    r.Field("of_rows", &WordConvPlanNode::of_rows).Doc("words of one channel are of neighbouring rows, not columns");
+    r.Field("of_rows", &WordConvPlanNode::of_rows)
+        .Doc("words of one channel are of two neighbouring rows, not of four columns");
   }
 };
 Plan MakeWordConvPlan(int64_t merged, int64_t ic_block, int64_t oc_block, bool of_rows = false);
