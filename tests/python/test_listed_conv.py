@@ -146,6 +146,14 @@ def test_weights_of_which_none_fit_stay_products_of_int16(tmp_path, value):
     check(model, weight, data(np.random.default_rng(1), (1, 256, 4, 4)))
 
 
+@pytest.mark.parametrize("channels", [16, 24, 40, 80])
+def test_convolutions_of_few_channels(channels):
+    rng = np.random.default_rng(channels)
+    weight = gaussian(rng, (48, channels, 1, 1))
+    model = convolution((1, channels, 14, 14), weight)
+    check(model, weight, data(rng, (1, channels, 14, 14)))
+
+
 def test_other_kernels_are_kept(tmp_path):
     rng = np.random.default_rng(2)
     for shape, kernel, attributes in [((1, 64, 12, 12), (64, 64, 3, 3), {"pads": [1, 1, 1, 1]}),  # Winograd

@@ -41,12 +41,30 @@ const tir::BufferLoadNode* FirstOfAll(const CallNode* op) {
 
 }  // namespace
 
+/// Where a word begins. Those of a list's entry in the rows of a tile have one register and offsets: LLVM would add the
+/// entry's to what it computes before the loop, for each row, and keep that in memory.
+Value* FunctionCodegen::WordPointer(const tir::Buffer& buffer, const PrimExpr& index) {
+  if (!in_list_) return ElementPointer(buffer, index);
+  arith::Analyzer analyzer;
+  const PrimExpr expanded = tir::Substitute(index, list_lets_);
+  for (const ListWord& word : list_words_) {
+    if (word.block != b_.GetInsertBlock() || !word.buffer.same_as(buffer)) continue;
+    const PrimExpr apart = analyzer.Simplify(expanded - word.index);
+    bool fixed = true;
+    tir::PostOrderVisit(apart,
+                        [&](const ObjectRef& node) { fixed = fixed && node.as<tir::BufferLoadNode>() == nullptr; });
+    if (fixed) return b_.CreateInBoundsGEP(module_->MemoryType(buffer->dtype), word.pointer, Index64(apart));
+  }
+  list_words_.push_back({buffer, expanded, InOrder(ElementPointer(buffer, index)), b_.GetInsertBlock()});
+  return list_words_.back().pointer;
+}
+
 /// Words of as many neighbours as there are operands, bytes or int16.
 Value* FunctionCodegen::PackWord(const CallNode* op) {
   const auto* first = FirstOfAll(op);
   const int lanes = op->dtype.lanes(), count = static_cast<int>(op->args.size());
   if (first != nullptr && lanes == 1) {
-    return b_.CreateAlignedLoad(Int32(), ElementPointer(first->buffer, first->indices[0]), llvm::Align(1));
+    return b_.CreateAlignedLoad(Int32(), WordPointer(first->buffer, first->indices[0]), llvm::Align(1));
   }
   constexpr int kMostLanes = 64;
   if (lanes == 1 || lanes > kMostLanes) return VisitExpr(tir::ExpandByteOp(op));
@@ -92,8 +110,11 @@ Value* FunctionCodegen::DotOfTwoWords(Value* sum, const CallNode* dot) {
     return nullptr;
   }
   Value *a = VisitExpr(dot->args[0]), *b = VisitExpr(dot->args[1]);
-  Value *c = VisitExpr(dot->args[2]), *d = VisitExpr(dot->args[3]);
-  Value* pairs = b_.CreateAdd(MultiplyBytes(a, b), MultiplyBytes(c, d));
+  Value* pairs = MultiplyBytes(a, b);
+  if (!tir::is_zero(dot->args[3])) {
+    Value *c = VisitExpr(dot->args[2]), *d = VisitExpr(dot->args[3]);
+    pairs = b_.CreateAdd(pairs, MultiplyBytes(c, d));
+  }
   return InOrder(b_.CreateAdd(sum, MultiplyPairs(pairs, llvm::ConstantInt::get(pairs->getType(), 1), kLanes)));
 }
 
@@ -154,7 +175,9 @@ Value* FunctionCodegen::DotOfArm(Value* sum, Value* a, Value* b) {
 /// order, in which products wait for each other and sums have no registers.
 Value* FunctionCodegen::InOrder(Value* sum) {
   auto* type = llvm::FunctionType::get(sum->getType(), {sum->getType()}, false);
-  return b_.CreateCall(type, llvm::InlineAsm::get(type, "", "=v,0", /*hasSideEffects=*/false), {sum});
+  return b_.CreateCall(
+      type, llvm::InlineAsm::get(type, "", sum->getType()->isVectorTy() ? "=v,0" : "=r,0", /*hasSideEffects=*/false),
+      {sum});
 }
 
 /// `sum` plus the dot products of words of one register: of bytes, or of int16.

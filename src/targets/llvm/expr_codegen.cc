@@ -526,6 +526,7 @@ Value* FunctionCodegen::VisitExpr_(const tir::LetNode* op) {
   std::vector<Memo> outer;
   if (again) outer = std::exchange(memos_, {{}});
   Bind(op->var, value);
+  if (in_list_) list_lets_.Set(op->var, tir::Substitute(op->value, list_lets_));
   non_negative_.erase(op->var.get());
   if (IsNonNegative(op->value)) non_negative_.insert(op->var.get());
   memos_.back()[op->var.get()] = value;

@@ -222,6 +222,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* DotOfPackedBytes(Value* sum, const tir::CallNode* dot);
   Value* DotOfPairs(Value* a, Value* b, int lanes);
   Value* InOrder(Value* sum);
+  Value* WordPointer(const tir::Buffer& buffer, const PrimExpr& index);
   Value* DotOfArm(Value* sum, Value* a, Value* b);
   Value* MultiplyPairs(Value* a, Value* b, int lanes);
   Value* MultiplyBytes(Value* a, Value* b);
@@ -276,6 +277,16 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   std::unordered_map<const Object*, llvm::Align> aligns_;
   std::unordered_set<const Object*> non_negative_;
   std::vector<Memo> memos_;
+  /// The words that are read of an entry of a list (tir::attr::kListLength), of the first row that was met.
+  struct ListWord {
+    tir::Buffer buffer;
+    PrimExpr index;
+    Value* pointer;
+    llvm::BasicBlock* block;
+  };
+  std::vector<ListWord> list_words_;
+  Map<tir::Var, PrimExpr> list_lets_;  ///< values of variables that indices of those words name
+  bool in_list_ = false;
   std::vector<PrimExpr> known_;  ///< what memos know by address: some is made on the way
   std::vector<Workspace> workspaces_;
   bool in_parallel_ = false;

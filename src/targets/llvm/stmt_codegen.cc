@@ -3,6 +3,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Verifier.h>
 
+#include <utility>
+
 #include "targets/llvm/function_codegen.h"
 #include "treadle/tir/loop_hints.h"
 
@@ -166,7 +168,11 @@ void FunctionCodegen::VisitStmt_(const tir::ForNode* op) {
     begin = Index64(op->min);
     end = b_.CreateNSWAdd(begin, Index64(op->extent));
   });
+  const bool outside = std::exchange(in_list_, op->annotations.contains(tir::attr::kListLength));
   Loop(op->loop_var, begin, end, op->body, op->annotations);
+  in_list_ = outside;
+  list_words_.clear();
+  list_lets_ = {};
 }
 
 void FunctionCodegen::VisitStmt_(const tir::WhileNode* op) {

@@ -2,7 +2,8 @@
 // Exact products of bytes by vpmaddubsw, which multiplies uint8 by int8 and adds neighbours in 16 bits, saturating: a
 // sum of products with 0 .. 255 fits where the positive weights in it are at most 128 together, and the negative ones,
 // too. Words of four weights (quads) are taken in such an order that two at a time fit the same 16-bit sums, which one
-// vpmaddwd then widens: five instructions for 64 products, where products of int16 take eight.
+// vpmaddwd then widens: five instructions for 64 products, where products of int16 take eight. What fits no other word
+// is widened by itself, six for as many.
 //
 // Each block of 8 results has a list of its own, of the words of the data that its weights meet. A word may be met
 // as its complement, odd bytes x being 255 - x: odd weights are negated then, so that of two large weights of one sign
@@ -24,11 +25,13 @@ inline constexpr int64_t kListBlock = 8;
 /// The lists of a weight.
 struct ByteLists {
   runtime::NDArray weight;  ///< (blocks, entries, 2, 8) int32: words of four int8
-  /// (blocks, entries + 1, 2) int32: of the data, complements from the number of quads on; last, the list's length
+  /// (blocks, entries + 1, 2) int32: of the data, complements from the number of quads on; last, the list's length and
+  /// how many entries have two words, which come first
   runtime::NDArray words;
   runtime::NDArray correction;  ///< (blocks * 8) int32, added to sums
   int64_t quads = 0;
-  double mean_entries = 0;   ///< of those that aren't there to make lists equally long
+  double mean_entries = 0;   ///< of those that aren't there to make lists equally long; those of one word count less
+  double mean_singles = 0;   ///< those of one word
   bool complements = false;  ///< whether any word is complemented
 
   int64_t entries() const { return weight.shape()[1]; }

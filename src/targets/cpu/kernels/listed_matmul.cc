@@ -27,7 +27,8 @@ constexpr int64_t kBytes = kListBytes, kWords = kListWords;
 const DataType kWord = DataType::Int(32), kByte = DataType::UInt(8);
 
 /// data (m.., k) uint8; weight (ceil(units / 8), entries, 2, 8) int32; words (ceil(units / 8), entries + 1, 2) int32,
-/// the last of which are the list's length; correction (ceil(units / 8) * 8) int32: (m.., units) int32.
+/// the last of which are the list's length and its entries of two; correction (ceil(units / 8) * 8) int32: (m.., units)
+/// int32.
 Type ListedDenseInfer(const InferContext& context) {
   const auto *data = context.Tensor(0, "data"), *weight = context.Tensor(1, "weight");
   const auto *words = context.Tensor(2, "words"), *correction = context.Tensor(3, "correction");

@@ -108,7 +108,10 @@ void MarkLists(Schedule& sch, const BlockRV& product, int64_t entries) {
   for (const LoopRV& loop : sch.GetLoops(product)) {
     if (Extent(sch, loop) == entries && sch.Get(loop)->kind == tir::ForKind::kSerial) list = loop;
   }
-  if (list.defined()) sch.Annotate(list, tir::attr::kListLength, IntImm(DataType::Int(64), 1));
+  if (!list.defined()) return;
+  for (const char* key : {tir::attr::kListLength, tir::attr::kListPairs}) {
+    sch.Annotate(list, key, IntImm(DataType::Int(64), 1));
+  }
 }
 
 void RegisterListedLoops(const char* name, const char* op, ListedSizes (*sizes)(const Problem&),

@@ -83,6 +83,7 @@ int64_t QuadsOfPairs(const ConvProblemNode& p, int lanes) {
 /// whole words.
 bool Pay(const ConvProblemNode& p, const ByteLists& lists, int lanes) {
   constexpr double kEntry = 1.4, kEntryOfGroups = 1.6, kCopied = 0.25, kSpread = 0.5, kLeastGain = 0.95;
+  constexpr double kSingle = 0.28;  // of an entry, that one of one word takes beyond its share in long lists
   const ListedWindow window = WindowOf(p);
   const int64_t lists_of_oc = (p.oc + kListBlock - 1) / kListBlock;
   const auto blocks = static_cast<double>(lists_of_oc);
@@ -92,7 +93,8 @@ bool Pay(const ConvProblemNode& p, const ByteLists& lists, int lanes) {
   if (window.contiguous) {
     quads += kSpread * static_cast<double>(kBytes * p.ih * p.iw) / static_cast<double>(p.oh * p.ow) / blocks;
   }
-  return lists.mean_entries * (p.groups > 1 ? kEntryOfGroups : kEntry) + copied / blocks <= kLeastGain * quads;
+  const double entries = lists.mean_entries + kSingle * lists.mean_singles;
+  return entries * (p.groups > 1 ? kEntryOfGroups : kEntry) + copied / blocks <= kLeastGain * quads;
 }
 
 std::string WhyNotListed(const ConvProblemNode& p) {
