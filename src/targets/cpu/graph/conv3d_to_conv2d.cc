@@ -49,7 +49,11 @@ class Flattener : public MixedModeMutator {
     const auto* call = post.as<CallNode>();
     if (call == nullptr || call->op.as<OpNode>() == nullptr) return post;
     auto shape = StaticShape(GetRef<Expr>(pre));
-    if (!shape || shape->size() != kRank) return post;
+    if (!shape) {
+      const Expr open = Open(pre, call);
+      return open.defined() ? open : post;
+    }
+    if (shape->size() != kRank) return post;
     Expr flat = Flat(pre, call, *shape);
     if (!flat.defined()) return post;
     const Ints& s = *shape;
@@ -104,6 +108,124 @@ class Flattener : public MixedModeMutator {
     return taps;
   }
 
+  // ---- Dimensions that only a run knows: each convolution by itself ----
+
+  Expr Open(const CallNode* pre, const CallNode* call) {
+    const auto *data = pre->args.empty() ? nullptr : TensorTypeOf(pre->args[0]),
+               *type = TensorTypeOf(GetRef<Expr>(pre));
+    if (data == nullptr || type == nullptr || type->shape.size() != kRank || type->dtype != DataType::Float(32)) {
+      return Expr();
+    }
+    if (OpName(call) == "nn.conv3d") return OpenConvolution(pre, call, type);
+    return OpName(call) == "nn.conv3d_transpose" ? OpenTransposed(pre, call, data) : Expr();
+  }
+
+  /// (D * N, C, ..) as (D, N, C, ..), where one of both is known.
+  static Expr Apart(const Expr& flat, const PrimExpr& depth, const PrimExpr& batch) {
+    constexpr int64_t kSplit = -4;
+    const int64_t *d = AsConstInt(depth), *n = AsConstInt(batch);
+    if ((d == nullptr && n == nullptr) || (d != nullptr && *d == 0) || (n != nullptr && *n == 0)) return Expr();
+    return ops::MakeReshape(flat, Ints{kSplit, n != nullptr ? -1 : *d, n != nullptr ? *n : -1, 0, 0, 0});
+  }
+
+  /// (D, N, ..) as (D * N, ..).
+  static Expr Joined(const Expr& deep) {
+    constexpr int64_t kMerge = -3;
+    return ops::MakeReshape(deep, Ints{kMerge, 0, 0, 0});
+  }
+
+  Expr OpenConvolution(const CallNode* pre, const CallNode* call, const TensorTypeNode* type) {
+    const auto* a = call->attrs_as<ops::Conv3DAttrs>();
+    const auto weight = StaticShape(pre->args[1]);
+    if (!weight || call->args[1].as<ConstantNode>() == nullptr || !a->IsIn("NCDHW", "OIDHW") || a->groups != 1) {
+      return Expr();
+    }
+    const Ints pads = SixPads(a->padding), &w = *weight;
+    const int64_t taps = w[2], dilation = a->dilation[0], reach = (taps - 1) * dilation;
+    // With less padding a run may have too few images for a window, which the convolution itself finds.
+    if (pads[0] + pads[3] < reach) return Expr();
+    Expr deep = ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4});
+    if (pads[0] != 0 || pads[3] != 0) {
+      deep = ops::MakePad(deep, {{pads[0], pads[3]}, {0, 0}, {0, 0}, {0, 0}, {0, 0}},
+                          ops::ScalarConstant(DataType::Float(32), 0.0));
+    }
+    Array<Expr> parts;
+    for (int64_t k = 0; k < taps; ++k) {
+      const int64_t end = k + 1 == taps ? std::numeric_limits<int32_t>::max() : k * dilation - reach;
+      const bool whole = taps == 1 && a->strides[0] == 1;
+      parts.push_back(whole ? deep : ops::MakeStridedSlice(deep, {k * dilation}, {end}, {a->strides[0]}, Ints{0}));
+    }
+    Expr kernel =
+        ops::MakeReshape(ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4}), Ints{w[0], w[1] * w[2], w[3], w[4]});
+    const Expr joined = Joined(taps == 1 ? parts[0] : ops::MakeConcatenate(parts, 2));
+    const Expr apart = Apart(ops::CallOp("nn.conv2d", {joined, kernel}, PlaneAttrs(a, pads, w), call->span),
+                             type->shape[2], type->shape[0]);
+    return apart.defined() ? ops::MakeTranspose(apart, {1, 2, 0, 3, 4}) : Expr();
+  }
+
+  Expr OpenTransposed(const CallNode* pre, const CallNode* call, const TensorTypeNode* data) {
+    const auto* a = call->attrs_as<ops::Conv3DTransposeAttrs>();
+    const auto weight = StaticShape(pre->args[1]);
+    if (!weight || call->args[1].as<ConstantNode>() == nullptr || !PartsDepth(a, *weight)) return Expr();
+    const Ints& w = *weight;
+    const Expr all =
+        ops::CallOp("nn.conv2d_transpose",
+                    {Joined(ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4})), PlaneKernel(call->args[1], w)},
+                    PlaneAttrs(a, w), call->span);
+    Expr apart = Apart(all, data->shape[2], data->shape[0]);
+    if (!apart.defined()) return Expr();
+    constexpr int64_t kSplit = -4, kMerge = -3;
+    apart = ops::MakeReshape(apart, Ints{0, 0, kSplit, w[2], w[1], 0, 0});
+    return ops::MakeReshape(ops::MakeTranspose(apart, {1, 3, 0, 2, 4, 5}), Ints{0, 0, kMerge, 0, 0});
+  }
+
+  /// The convolution of rows and columns.
+  static Attrs PlaneAttrs(const ops::Conv3DAttrs* a, const Ints& pads, const Ints& weight) {
+    return MakeAttrs<ops::Conv2DAttrs>([&](auto& c) {
+      c.strides = {a->strides[1], a->strides[2]};
+      c.dilation = {a->dilation[1], a->dilation[2]};
+      c.padding = {pads[1], pads[2], pads[4], pads[5]};
+      c.groups = a->groups;
+      c.channels = weight[0];
+      c.kernel_size = Ints{weight[3], weight[4]};
+      c.out_dtype = a->out_dtype;
+    });
+  }
+
+  static Ints OutputPadding(const ops::Conv3DTransposeAttrs* a) {
+    Ints more = a->output_padding;
+    if (more.size() == 1) more.resize(3, more[0]);
+    return more;
+  }
+
+  /// Whether windows of a transposed convolution don't overlap along the depth.
+  static bool PartsDepth(const ops::Conv3DTransposeAttrs* a, const Ints& weight) {
+    const Ints pads = SixPads(a->padding);
+    const bool plain = a->groups == 1 && (a->IsIn("NCDHW", "IODHW") || a->IsIn("NCDHW", "OIDHW"));
+    return plain && weight[2] == a->strides[0] && a->dilation[0] == 1 && pads[0] == 0 && pads[3] == 0 &&
+           OutputPadding(a)[0] == 0;
+  }
+
+  static Attrs PlaneAttrs(const ops::Conv3DTransposeAttrs* a, const Ints& weight) {
+    const Ints pads = SixPads(a->padding), more = OutputPadding(a);
+    return MakeAttrs<ops::Conv2DTransposeAttrs>([&](auto& c) {
+      c.strides = {a->strides[1], a->strides[2]};
+      c.dilation = {a->dilation[1], a->dilation[2]};
+      c.padding = {pads[1], pads[2], pads[4], pads[5]};
+      c.output_padding = {more[1], more[2]};
+      c.channels = weight[1] * weight[2];
+      c.kernel_size = Ints{weight[3], weight[4]};
+      c.out_dtype = a->out_dtype;
+    });
+  }
+
+  /// The weights of a transposed convolution, the taps along the depth as channels of the result.
+  static Expr PlaneKernel(const Expr& kernel, const Ints& w) {
+    return ops::MakeReshape(ops::MakeTranspose(kernel, {0, 2, 1, 3, 4}), Ints{w[0], w[2] * w[1], w[3], w[4]});
+  }
+
+  // ---- Known dimensions ----
+
   Expr Convolution(const CallNode* pre, const CallNode* call, const Ints& shape) {
     const auto* a = call->attrs_as<ops::Conv3DAttrs>();
     auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
@@ -114,15 +236,7 @@ class Flattener : public MixedModeMutator {
     if ((a->groups > 1 && !depthwise) || TensorTypeOf(GetRef<Expr>(pre))->dtype != DataType::Float(32)) return Expr();
     const Ints pads = SixPads(a->padding), &w = *weight;
     DepthWindow window{w[2], a->strides[0], a->dilation[0], pads[0], pads[3], shape[2]};
-    auto attrs = MakeAttrs<ops::Conv2DAttrs>([&](auto& c) {
-      c.strides = {a->strides[1], a->strides[2]};
-      c.dilation = {a->dilation[1], a->dilation[2]};
-      c.padding = {pads[1], pads[2], pads[4], pads[5]};
-      c.groups = a->groups;
-      c.channels = w[0];
-      c.kernel_size = Ints{w[3], w[4]};
-      c.out_dtype = a->out_dtype;
-    });
+    const Attrs attrs = PlaneAttrs(a, pads, w);
     Expr zero = ops::ScalarConstant(DataType::Float(32), 0.0);
     std::vector<Expr> taps = Taps(FlatForm(call->args[0], *data), *data, window, zero);
     Expr kernel = ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4});
@@ -146,27 +260,11 @@ class Flattener : public MixedModeMutator {
   Expr Transposed(const CallNode* pre, const CallNode* call, const Ints& shape) {
     const auto* a = call->attrs_as<ops::Conv3DTransposeAttrs>();
     auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
-    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || a->groups != 1 ||
-        !(a->IsIn("NCDHW", "IODHW") || a->IsIn("NCDHW", "OIDHW"))) {
-      return Expr();
-    }
-    const Ints pads = SixPads(a->padding), &w = *weight;
-    Ints more = a->output_padding;
-    if (more.size() == 1) more.resize(3, more[0]);
+    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || !PartsDepth(a, *weight)) return Expr();
+    const Ints& w = *weight;
     const int64_t depth = w[2], batch = (*data)[0];
-    if (depth != a->strides[0] || a->dilation[0] != 1 || pads[0] != 0 || pads[3] != 0 || more[0] != 0) return Expr();
-    auto attrs = MakeAttrs<ops::Conv2DTransposeAttrs>([&](auto& c) {
-      c.strides = {a->strides[1], a->strides[2]};
-      c.dilation = {a->dilation[1], a->dilation[2]};
-      c.padding = {pads[1], pads[2], pads[4], pads[5]};
-      c.output_padding = {more[1], more[2]};
-      c.channels = w[1] * depth;
-      c.kernel_size = Ints{w[3], w[4]};
-      c.out_dtype = a->out_dtype;
-    });
-    Expr kernel =
-        ops::MakeReshape(ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4}), Ints{w[0], depth * w[1], w[3], w[4]});
-    Expr all = ops::CallOp("nn.conv2d_transpose", {FlatForm(call->args[0], *data), kernel}, attrs, call->span);
+    Expr all = ops::CallOp("nn.conv2d_transpose", {FlatForm(call->args[0], *data), PlaneKernel(call->args[1], w)},
+                           PlaneAttrs(a, w), call->span);
     if (batch > 1) {
       all = ops::MakeReshape(all, Ints{(*data)[2], batch, depth, w[1], shape[3], shape[4]});
       all = ops::MakeTranspose(all, {0, 2, 1, 3, 4, 5});
