@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that only move or repeat elements, plain arithmetic, casts of integers and matrix products, on large
-// constants: weights are large.
+// Operators that only move or repeat elements, plain arithmetic, casts of integers, matrix products and convolutions,
+// on large constants: weights are large.
 #include <algorithm>
 #include <cstring>
 
+#include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/slice.h"
 #include "runtime/mapped_memory.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/evaluate.h"
@@ -337,6 +339,41 @@ std::optional<NDArray> Product(const NDArray& x, const NDArray& y, bool transpos
   return out;
 }
 
+/// Adds weight * x[at * stride + first], where that is within `size` elements, to the `count` sums z[at].
+void AddScaled(float weight, const float* x, int64_t size, int64_t first, int64_t stride, float* z, int64_t count) {
+  const int64_t begin = first >= 0 ? 0 : (-first + stride - 1) / stride;
+  const int64_t end = first >= size ? 0 : std::min(count, (size - 1 - first) / stride + 1);
+  for (int64_t at = begin; at < end; ++at) z[at] += weight * x[first + at * stride];
+}
+
+/// Convolutions of float32 in NCHW, summed in the order of the operator's own loops.
+std::optional<NDArray> Convolution(const Conv2DAttrs* attrs, const NDArray& data, const NDArray& weight,
+                                   const Shape& shape) {
+  if (attrs->data_layout != "NCHW" || attrs->kernel_layout != "OIHW" || !attrs->out_layout.empty() ||
+      data.dtype() != DataType::Float(32) || weight.dtype() != DataType::Float(32)) {
+    return std::nullopt;
+  }
+  const int64_t channels = data.shape()[1], height = data.shape()[2], width = data.shape()[3];
+  const int64_t oc = shape[1], oh = shape[2], ow = shape[3], per_group = oc / attrs->groups;
+  const int64_t ic = weight.shape()[1], kh = weight.shape()[2], kw = weight.shape()[3];
+  const std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
+  NDArray out = NDArray::Empty(shape, DataType::Float(32));
+  std::fill(out.Data<float>(), out.Data<float>() + out.size(), 0.0F);
+  float* z = out.Data<float>();
+  for (int64_t row = 0; row < shape[0] * oc * oh; ++row, z += ow) {
+    const int64_t y = row % oh, o = row / oh % oc, n = row / oh / oc;
+    for (int64_t tap = 0; tap < ic * kh * kw; ++tap) {
+      const int64_t j = tap % kw, i = tap / kw % kh, channel = o / per_group * ic + tap / kw / kh;
+      const int64_t at = y * attrs->strides[0] + i * attrs->dilation[0] - pads[0];
+      if (at < 0 || at >= height) continue;
+      AddScaled(weight.Data<float>()[o * ic * kh * kw + tap],
+                data.Data<float>() + ((n * channels + channel) * height + at) * width, width,
+                j * attrs->dilation[1] - pads[1], attrs->strides[1], z, ow);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,
@@ -361,6 +398,7 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
     if (auto result = Arithmetic(name, args[0], args[1], shape)) return result;
   }
   if (args.size() == 2 && dtype == DataType::Float(32)) {
+    if (name == "nn.conv2d" && shape.size() == 4) return Convolution(attrs.as<Conv2DAttrs>(), args[0], args[1], shape);
     if (name == "nn.dense") return Product(args[0], args[1], false, true, shape);
     if (const auto* product = attrs.as<MatmulAttrs>(); product != nullptr && name == "nn.matmul") {
       return Product(args[0], args[1], product->transpose_a, product->transpose_b, shape);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/op_test_util.h"
+#include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/relay/expr_functor.h"
@@ -119,6 +120,49 @@ TEST(EvaluateInBulk, MatrixProductsAreThoseOfTheOperators) {
   const TensorType of_bytes(std::vector<int64_t>{2, 2}, DataType::Int(32));
   EXPECT_FALSE(
       EvaluateInBulk(Op::Get("nn.matmul"), {bytes, bytes}, MakeAttrs<MatmulAttrs>([](auto&) {}), of_bytes.get()));
+}
+
+TEST(EvaluateInBulk, ConvolutionsAreThoseOfTheOperator) {
+  RegisterAllOps();
+  struct Case {
+    int64_t ic, oc, h, w, kh, kw;
+    int groups;
+    std::vector<int64_t> strides, padding, dilation;
+  };
+  for (const Case& c : {Case{4, 6, 7, 9, 3, 3, 1, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+                        Case{4, 6, 8, 5, 2, 3, 2, {2, 1}, {0, 2, 1, 0}, {1, 2}},
+                        Case{3, 3, 5, 6, 5, 1, 3, {1, 3}, {4, 0, 4, 5}, {2, 1}}}) {
+    const int64_t oh = (c.h + c.padding[0] + c.padding[2] - (c.kh - 1) * c.dilation[0] - 1) / c.strides[0] + 1;
+    const int64_t ow = (c.w + c.padding[1] + c.padding[3] - (c.kw - 1) * c.dilation[1] - 1) / c.strides[1] + 1;
+    const int64_t per_group = c.ic / c.groups, size = 2 * c.ic * c.h * c.w;
+    std::vector<double> x, w;
+    for (int64_t i = 0; i < size; ++i) x.push_back(static_cast<double>(i * 7 % 11) - 5);
+    for (int64_t i = 0; i < c.oc * per_group * c.kh * c.kw; ++i) w.push_back(static_cast<double>(i * 5 % 7) - 3);
+    const NDArray data = runtime::FromDoubles(x, {2, c.ic, c.h, c.w}, DataType::Float(32));
+    const NDArray weight = runtime::FromDoubles(w, {c.oc, per_group, c.kh, c.kw}, DataType::Float(32));
+    const auto attrs = MakeAttrs<Conv2DAttrs>([&](auto& a) {
+      a.groups = c.groups;
+      a.strides = c.strides;
+      a.padding = c.padding;
+      a.dilation = c.dilation;
+    });
+    const TensorType type(std::vector<int64_t>{2, c.oc, oh, ow}, DataType::Float(32));
+    const auto result = EvaluateInBulk(Op::Get("nn.conv2d"), {data, weight}, attrs, type.get());
+    ASSERT_TRUE(result);
+    for (int64_t at = 0; at < result->size(); ++at) {
+      const int64_t column = at % ow, row = at / ow % oh, o = at / ow / oh % c.oc, n = at / ow / oh / c.oc;
+      double sum = 0;
+      for (int64_t k = 0; k < per_group * c.kh * c.kw; ++k) {
+        const int64_t y = row * c.strides[0] + k / c.kw % c.kh * c.dilation[0] - c.padding[0];
+        const int64_t z = column * c.strides[1] + k % c.kw * c.dilation[1] - c.padding[1];
+        const int64_t channel = o / (c.oc / c.groups) * per_group + k / c.kw / c.kh;
+        if (y < 0 || y >= c.h || z < 0 || z >= c.w) continue;
+        sum += x[static_cast<size_t>(((n * c.ic + channel) * c.h + y) * c.w + z)] *
+               w[static_cast<size_t>(o * per_group * c.kh * c.kw + k)];
+      }
+      EXPECT_EQ(result->Data<float>()[at], sum) << at;
+    }
+  }
 }
 
 TEST(EvaluateInBulk, MovesAndArithmeticOfAnySize) {
