@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks a compiled library before the dynamic loader, which trusts what it maps, gets to see it.
 #include <elf.h>
+#include <algorithm>
 
 #include <cstdlib>
 #include <cstring>
@@ -148,8 +149,17 @@ Range BulkInFile(const ArtifactReader& blob, Range where) {
 /// Checks the trailer of `file`; false when there is none.
 bool CheckSeal(std::string_view file, const ElfFile& elf) {
   if (file.size() < kSealBytes) return false;
-  std::string_view seal = file.substr(file.size() - kSealBytes);
-  if (seal.substr(0, 8) != std::string_view(kSealMagic, 8)) return false;
+  const std::string_view seal = file.substr(file.size() - kSealBytes), magic(kSealMagic, 8);
+  if (seal.substr(0, 8) != magic) {
+    // Bytes that came or went leave it near its place; taken as the library of another linker, the file would be given
+    // to the loader as it is.
+    constexpr size_t kNear = 256;
+    const std::string_view end = file.substr(file.size() - std::min(file.size(), kNear));
+    if (end.find(magic.substr(0, 4)) != std::string_view::npos || end.find(magic.substr(4)) != std::string_view::npos) {
+      elf.Fail("corrupt: the seal isn't at its end");
+    }
+    return false;
+  }
   ByteReader reader(seal.substr(8), "seal");
   auto version = reader.Read<uint32_t>();
   auto size = reader.Read<uint32_t>();

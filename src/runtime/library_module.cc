@@ -169,8 +169,11 @@ void LibraryModuleNode::ReadBlob() {
   if (auto text = blob_->Section("manifest")) manifest_ = Manifest::FromJson(*text, path_ + ": manifest");
 }
 
-LoadedLibrary LoadLibraryFile(const std::string& path) {
-  CheckLibraryFile(path);
+LoadedLibrary LoadLibraryFile(const std::string& path, bool is_model) {
+  // Before the loader runs what may be a damaged file's code.
+  if (!CheckLibraryFile(path).has_blob && is_model) {
+    throw ModelFormatError(StrCat(path, ": a library, but not a compiled model"));
+  }
   LibraryTable& table = LibraryTable::Global();
   std::lock_guard<std::recursive_mutex> lock(table.mutex);
   void* handle = dlopen(table.FreshPath(path).c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -37,7 +37,7 @@ class LibraryModuleNode final : public ModuleNode {
   void MoveParamsToHugePages() const;
 
  private:
-  friend struct LoadedLibrary LoadLibraryFile(const std::string& path);
+  friend struct LoadedLibrary LoadLibraryFile(const std::string& path, bool is_model);
   PackedFunc LinkedParamLookup() const;
   void BindBackendFunctions();
   void ReadBlob();
@@ -51,11 +51,12 @@ class LibraryModuleNode final : public ModuleNode {
 
 /// Opens a library: checks the file, loads it, binds the functions it calls, checks that this processor has the
 /// instructions its code uses, and loads the modules it carries. Loading a file again while it is in use shares it.
-/// Throws ModelFormatError (the file), TargetError (the processor).
+/// is_model: a library that carries no model is refused before it is loaded. Throws ModelFormatError (the file),
+/// TargetError (the processor).
 struct LoadedLibrary {
   Module library;  ///< a LibraryModuleNode
   Module root;     ///< root of the import tree: the library itself unless other modules wrap it
 };
-LoadedLibrary LoadLibraryFile(const std::string& path);
+LoadedLibrary LoadLibraryFile(const std::string& path, bool is_model = false);
 
 }  // namespace treadle::runtime

@@ -207,7 +207,7 @@ std::vector<OpTiming> ModelContext::RunProfiled(bool stop_at_nan) {
 }
 
 Model Model::Load(const std::string& path) {
-  LoadedLibrary loaded = LoadLibraryFile(path);
+  LoadedLibrary loaded = LoadLibraryFile(path, /*is_model=*/true);
   const auto* library = static_cast<const LibraryModuleNode*>(loaded.library.get());
   if (library->manifest() == nullptr) throw ModelFormatError(StrCat(path, ": a library, but not a compiled model"));
   const Manifest& manifest = *library->manifest();

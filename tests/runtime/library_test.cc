@@ -102,6 +102,17 @@ TEST(Library, UnsealedModelIsTakenAsTruncated) {
   EXPECT_THAT([] { Model::Load(TREADLE_TEST_MODEL_GOOD); }, ThrowsMessage<ModelFormatError>(HasSubstr("seal")));
 }
 
+TEST(Library, SealsThatAreNotAtTheEndAreDamage) {
+  SealedModel file;
+  const std::string bytes = file.Read();
+  for (const std::string& damaged :
+       {bytes + "more", bytes.substr(0, bytes.size() - 60) + "x" + bytes.substr(bytes.size() - 60),
+        bytes.substr(0, bytes.size() - 3)}) {
+    file.Write(damaged);
+    EXPECT_THAT([&] { LoadLibraryFile(file.path()); }, ThrowsMessage<ModelFormatError>(HasSubstr("seal")));
+  }
+}
+
 TEST(Library, MissingCpuFeatureIsNamed) {
   SealedModel file(TREADLE_TEST_MODEL_CPU);
   EXPECT_THAT([&] { Model::Load(file.path()); },
