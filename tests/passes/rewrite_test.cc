@@ -226,5 +226,28 @@ fn (%x: Tensor[(1, 1, 64, 128), float32], %w: Tensor[(32, 1, 3, 127), float32]) 
   ExpectPass(transform::WidthToChannels(), text, text);
 }
 
+TEST(DilationToBatch, EvenAndOddPixelsAreImages) {
+  ExpectPass(transform::DilationToBatch(), R"(
+fn (%x: Tensor[(1, 64, 33, 32), float32], %w: Tensor[(32, 64, 3, 3), float32]) {
+  %0 = nn.conv2d(%x, %w, padding=[2, 2, 2, 2], dilation=[2, 2]);
+  nn.relu(%0)
+})",
+             R"(
+fn (%x: Tensor[(1, 64, 33, 32), float32], %w: Tensor[(32, 64, 3, 3), float32]) {
+  %0 = nn.space_to_batch_nd(%x, block_shape=[1, 2, 2], paddings=[[0, 0], [2, 3], [2, 2]]);
+  %1 = nn.conv2d(%0, %w, padding=[0, 0, 0, 0]);
+  %2 = nn.batch_to_space_nd(%1, block_shape=[1, 2, 2], crops=[[0, 0], [0, 1], [0, 0]]);
+  nn.relu(%2)
+})");
+}
+
+TEST(DilationToBatch, ImagesSmallerThanTilesStay) {
+  const char* const text = R"(
+fn (%x: Tensor[(1, 64, 9, 9), float32], %w: Tensor[(32, 64, 3, 3), float32]) {
+  nn.conv2d(%x, %w, padding=[2, 2, 2, 2], dilation=[2, 2])
+})";
+  ExpectPass(transform::DilationToBatch(), text, text);
+}
+
 }  // namespace
 }  // namespace treadle::relay

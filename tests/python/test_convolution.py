@@ -91,6 +91,11 @@ LAYERS = {
     "grouped": Layer(1, 64, (12, 12), 96, (3, 3), pads=(1, 1, 1, 1), group=2),
     "grouped_small": Layer(1, 24, (12, 12), 12, (1, 1), group=3),
     "dilated": Layer(1, 32, (20, 20), 16, (3, 3), pads=(2, 2, 2, 2), dilations=(2, 2)),
+    "dilated_to_batch": Layer(1, 48, (28, 32), 32, (3, 3), pads=(2, 2, 2, 2), dilations=(2, 2), follow=("add", "relu")),
+    "dilated_to_batch_odd_size_two_images": Layer(2, 32, (33, 19), 40, (3, 3), pads=(2, 2, 2, 2), dilations=(2, 2)),
+    "dilated_to_batch_lopsided_padding": Layer(1, 33, (30, 47), 32, (3, 3), pads=(0, 1, 3, 2), dilations=(2, 2),
+                                               follow=("sigmoid",)),
+    "dilated_to_batch_no_padding": Layer(1, 32, (20, 37), 64, (3, 3), dilations=(2, 2), follow=()),
     "grouped_in_small_blocks": Layer(1, 96, (15, 28), 48, (3, 3), pads=(1, 1, 1, 1), group=2, follow=("add", "relu")),
     "outputs_filled_up": Layer(2, 64, (9, 11), 126, (3, 3), strides=(2, 1), pads=(1, 1, 1, 1)),
     "outputs_filled_up_winograd": Layer(1, 32, (24, 24), 55, (3, 3), pads=(1, 1, 1, 1), follow=("hardswish",)),
@@ -281,3 +286,10 @@ def test_winograd_of_images_of_any_size(channels, filters, stride, pads):
         expected = convolve(x, w, np.zeros(filters), (stride, stride), pads, (1, 1), 1)
         r = rng.standard_normal(expected.shape).astype(np.float32)
         np.testing.assert_allclose(compiled(x=x, r=r)["y"], np.maximum(expected + r, 0), rtol=0, atol=2e-4)
+
+
+def test_images_are_divided_for_dilated_windows():
+    layer = LAYERS["dilated_to_batch_lopsided_padding"]
+    assert "conv2d_winograd" in treadle.compile(layer.model(), target="llvm -mcpu=x86-64-v3").explain()
+    strict = treadle.compile(layer.model(), target="llvm -mcpu=x86-64-v3", pass_config={"relay.accuracy": "strict"})
+    assert "space_to_batch" not in strict.explain() and "winograd_NCHW" not in strict.explain()

@@ -12,6 +12,7 @@ void RegisterCpuPasses() {
   RegisterPass("Conv1DToConv2D", [] { return Conv1DToConv2D(); });
   RegisterPass("Conv3DToConv2D", [] { return Conv3DToConv2D(); });
   RegisterPass("WidthToChannels", [] { return WidthToChannels(); });
+  RegisterPass("DilationToBatch", [] { return DilationToBatch(); });
   RegisterPrecisionOptions();
   RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
   RegisterPass("WidenBytes", [] { return WidenBytes(); });
@@ -33,6 +34,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       Conv1DToConv2D(),
       Conv3DToConv2D(),
       WidthToChannels(),
+      DilationToBatch(),
       ComputePrecision(target),
       FoldConstant(),
       WidenBytes(target),
