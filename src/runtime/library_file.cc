@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks a compiled library before the dynamic loader, which trusts what it maps, gets to see it.
 #include <elf.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

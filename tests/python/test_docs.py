@@ -213,7 +213,7 @@ def test_the_page_of_messages_has_those_of_tests(monkeypatch):
 
     known = [re.compile(pattern(row[0])) for _, rows in messages.messages() for row in rows]
     own = re.compile(r"is required$|needs a value$|has no option|unexpected argument|arguments are required|at most \d+|cannot open|"
-                     "is given twice$|can't import|no verb has")
+                     "is given twice$|can't import|no verb has|contradict each other$|is one argument$")
     seen = [text for _, _, text in test_cli_mistakes.test_what_is_said.pytestmark[0].args[1]]
     assert len(known) > 2000 and len(seen) > 100
     assert [text for text in seen if not own.search(text) and not any(message.search(text) for message in known)] == []

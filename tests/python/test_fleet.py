@@ -212,7 +212,7 @@ def test_the_page_tells_devices_rates_and_gain(tmp_path):
 
 @pytest.mark.parametrize("arguments, text", [(["missing.onnx", "-o", "r.jsonl"], "can't open missing.onnx"),
                                              (["missing.onnx", "-o", "r.jsonl", "--time", "soon"], "expected seconds"),
-                                             (["missing.onnx"], "-o/--output")])
+                                             (["missing.onnx"], "error: --output is required")])
 def test_mistakes_are_told_before_a_cluster_starts(arguments, text):
     result = subprocess.run([sys.executable, "-m", "treadle.fleet", *arguments], capture_output=True, text=True, check=False)
     assert result.returncode != 0 and text in result.stderr and "Traceback" not in result.stderr

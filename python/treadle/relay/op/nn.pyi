@@ -29,7 +29,7 @@ def adaptive_max_pool3d(data: ExprLike, output_size: Sizes = (), layout: str = '
     """Pooling to a given size: windows follow from input and output size."""
 
 def attention(query: ExprLike, key: ExprLike, value: ExprLike, mask: ExprLike, scale: float = ...,
-        zero_masked_rows: bool = False) -> Expr:
+        zero_masked_rows: bool = False, key_block: int = 0) -> Expr:
     """softmax(scale * query key^T + mask) value, in float32; of float32 or bfloat16."""
 
 def avg_pool1d(data: ExprLike, pool_size: Sizes, strides: Sizes = (1,), dilation: Sizes = (1,), padding: Sizes = (0,),
@@ -164,7 +164,7 @@ def contrib_pack_tile_pairs(weight: ExprLike, units: int | None = None, out_dtyp
     """The right operand of a matrix product of bfloat16, packed in words along k."""
 
 def contrib_packed_attention(query: ExprLike, key: ExprLike, value: ExprLike, mask: ExprLike, scale: float = ...,
-        zero_masked_rows: bool = False) -> Expr:
+        zero_masked_rows: bool = False, key_block: int = 0) -> Expr:
     """Attention with packed keys (.., n / 16, s, 16) and values (.., d / 16, n, 16)."""
 
 def contrib_packed_dense_pairs(data: ExprLike, weight: ExprLike, units: int | None = None,
@@ -180,7 +180,7 @@ def contrib_packed_lstm(x: ExprLike, weight: ExprLike, h: ExprLike, c: ExprLike,
     """nn.lstm with a packed weight."""
 
 def contrib_packing_attention(query: ExprLike, key: ExprLike, value: ExprLike, mask: ExprLike, scale: float = ...,
-        zero_masked_rows: bool = False) -> Expr:
+        zero_masked_rows: bool = False, key_block: int = 0) -> Expr:
     """Attention of dynamic sizes, which packs keys as it goes."""
 
 def contrib_tile_conv2d_pairs(data: ExprLike, weight: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0),
