@@ -49,8 +49,10 @@ TEST_F(KernelCacheTest, RemovesDamagedEntries) {
     cache.Store(Key(1), "a long enough object");
     {
       std::fstream file(File(Key(1)), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(static_cast<std::streamoff>(position));
+      const char other = file.peek() == '#' ? '+' : '#';
       file.seekp(static_cast<std::streamoff>(position));
-      file.put('#');
+      file.put(other);
     }
     EXPECT_FALSE(cache.Find(Key(1))) << position;
     EXPECT_FALSE(fs::exists(File(Key(1))));
