@@ -139,3 +139,19 @@ def test_integers_of_what_they_cannot_hold(source, dtype, target):
     expected = [0 if np.isnan(v) else least if v <= least else most if v >= most else int(v) for v in numbers]
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     np.testing.assert_array_equal(run("Cast", numbers, target=target, to=kind), np.array(expected, dtype))
+
+
+@pytest.mark.parametrize("op", ["HannWindow", "HammingWindow", "BlackmanWindow"])
+@pytest.mark.parametrize("known", [True, False])
+def test_windows_of_one_element(op, known):
+    """Not periodic, it's 0 / 0 by ONNX's formula; periodic, the beginning of the window."""
+    size = np.array(1, np.int64)
+    for periodic in (0, 1):
+        node = helper.make_node(op, ["size"], ["y"], periodic=periodic)
+        inputs = [] if known else [helper.make_tensor_value_info("size", TensorProto.INT64, [])]
+        graph = helper.make_graph([node], "window", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                                  [numpy_helper.from_array(size, "size")] if known else [])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        (y,) = treadle.compile(model).run(None, {} if known else {"size": size})
+        start = {"HannWindow": 0, "HammingWindow": 25 / 46 - 21 / 46, "BlackmanWindow": 0}[op]
+        np.testing.assert_allclose(y, [start if periodic else np.nan], atol=1e-7)

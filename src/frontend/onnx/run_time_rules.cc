@@ -114,7 +114,7 @@ Expr ImportRunTimeWindow(NodeImport& n, double a0, double a1, double a2) {
   const bool periodic = n.Flag("periodic", true);
   const DataType dtype = n.TypeAttr("output_datatype", ElemType::kFloat);
   Term size = AtLeast(ScalarIn(n, 0, kInt64), 0, "size");
-  Term period = Max(periodic ? size : size - 1, 1).As(kFloat64);
+  Term period = (periodic ? size : size - 1).As(kFloat64);
   Term t = Iota(size).As(kFloat64) * (2 * kPi) / period;
   return (a0 - a1 * t.Op("cos") + a2 * (2.0 * t).Op("cos")).As(dtype);
 }

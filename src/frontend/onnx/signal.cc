@@ -14,7 +14,8 @@ using Doubles = std::vector<double>;
 constexpr double kPi = 3.14159265358979323846;
 constexpr int64_t kMaxWindow = 1 << 22;
 
-/// a0 - a1 cos(t) + a2 cos(2 t), t going round once over the window (over the window less one when not periodic).
+/// a0 - a1 cos(t) + a2 cos(2 t), t going round once over the window (over the window less one when not periodic, of
+/// which one element is NaN: 0 / 0).
 ImportRule Window(double a0, double a1, double a2) {
   return [a0, a1, a2](NodeImport& n) -> std::vector<Expr> {
     if (!n.IsKnown(0)) return {ImportRunTimeWindow(n, a0, a1, a2)};
@@ -26,7 +27,7 @@ ImportRule Window(double a0, double a1, double a2) {
     double period = static_cast<double>(periodic ? size : size - 1);
     Doubles values;
     for (int64_t i = 0; i < size; ++i) {
-      double t = period > 0 ? 2 * kPi * static_cast<double>(i) / period : 0;
+      const double t = 2 * kPi * static_cast<double>(i) / period;
       values.push_back(a0 - a1 * std::cos(t) + a2 * std::cos(2 * t));
     }
     return {n.Const(ArrayOf(values, {size}, dtype))};
