@@ -226,6 +226,36 @@ fn (%x: Tensor[(1, 1, 64, 128), float32], %w: Tensor[(32, 1, 3, 127), float32]) 
   ExpectPass(transform::WidthToChannels(), text, text);
 }
 
+TEST(SkipPaddedTaps, OutputsWithTheSameTapsAreBlocks) {
+  // The first four rows see the lower two taps, the last four the upper two, those between them the middle one.
+  ExpectPass(transform::SkipPaddedTaps(), R"(
+fn (%x: Tensor[(1, 32, 12, 6), float32], %w: Tensor[(32, 32, 3, 1), float32]) {
+  nn.conv2d(%x, %w, padding=[8, 0, 8, 0], dilation=[8, 1])
+})",
+             R"(
+fn (%x: Tensor[(1, 32, 12, 6), float32], %w: Tensor[(32, 32, 3, 1), float32]) {
+  %0 = strided_slice(%x, begin=[0, 0], end=[12, 6], strides=[1, 1], axes=[2, 3]);
+  %1 = strided_slice(%w, begin=[1, 0], end=[3, 1], strides=[1, 1], axes=[2, 3]);
+  %2 = nn.conv2d(%0, %1, padding=[0, 0, 0, 0], dilation=[8, 1], kernel_size=[2, 1]);
+  %3 = strided_slice(%x, begin=[4, 0], end=[8, 6], strides=[1, 1], axes=[2, 3]);
+  %4 = strided_slice(%w, begin=[1, 0], end=[2, 1], strides=[1, 1], axes=[2, 3]);
+  %5 = nn.conv2d(%3, %4, padding=[0, 0, 0, 0], dilation=[8, 1], kernel_size=[1, 1]);
+  %6 = strided_slice(%x, begin=[0, 0], end=[12, 6], strides=[1, 1], axes=[2, 3]);
+  %7 = strided_slice(%w, begin=[0, 0], end=[2, 1], strides=[1, 1], axes=[2, 3]);
+  %8 = nn.conv2d(%6, %7, padding=[0, 0, 0, 0], dilation=[8, 1], kernel_size=[2, 1]);
+  %9 = (%2, %5, %8);
+  concatenate(%9, axis=2)
+})");
+}
+
+TEST(SkipPaddedTaps, WindowsWithinTheImageStay) {
+  const char* const text = R"(
+fn (%x: Tensor[(1, 32, 24, 24), float32], %w: Tensor[(32, 32, 3, 3), float32]) {
+  nn.conv2d(%x, %w, padding=[4, 4, 4, 4], dilation=[4, 4])
+})";
+  ExpectPass(transform::SkipPaddedTaps(), text, text);
+}
+
 TEST(DilationToBatch, EvenAndOddPixelsAreImages) {
   ExpectPass(transform::DilationToBatch(), R"(
 fn (%x: Tensor[(1, 64, 33, 32), float32], %w: Tensor[(32, 64, 3, 3), float32]) {

@@ -96,6 +96,8 @@ LAYERS = {
     "dilated_to_batch_lopsided_padding": Layer(1, 33, (30, 47), 32, (3, 3), pads=(0, 1, 3, 2), dilations=(2, 2),
                                                follow=("sigmoid",)),
     "dilated_to_batch_no_padding": Layer(1, 32, (20, 37), 64, (3, 3), dilations=(2, 2), follow=()),
+    "taps_in_the_padding": Layer(1, 48, (16, 16), 32, (3, 3), pads=(12, 12, 12, 12), dilations=(12, 12), follow=("relu",)),
+    "taps_in_the_padding_lopsided": Layer(2, 32, (9, 21), 40, (3, 2), pads=(7, 9, 5, 2), dilations=(6, 11), follow=("add",)),
     "grouped_in_small_blocks": Layer(1, 96, (15, 28), 48, (3, 3), pads=(1, 1, 1, 1), group=2, follow=("add", "relu")),
     "outputs_filled_up": Layer(2, 64, (9, 11), 126, (3, 3), strides=(2, 1), pads=(1, 1, 1, 1)),
     "outputs_filled_up_winograd": Layer(1, 32, (24, 24), 55, (3, 3), pads=(1, 1, 1, 1), follow=("hardswish",)),
@@ -293,3 +295,8 @@ def test_images_are_divided_for_dilated_windows():
     assert "conv2d_winograd" in treadle.compile(layer.model(), target="llvm -mcpu=x86-64-v3").explain()
     strict = treadle.compile(layer.model(), target="llvm -mcpu=x86-64-v3", pass_config={"relay.accuracy": "strict"})
     assert "space_to_batch" not in strict.explain() and "winograd_NCHW" not in strict.explain()
+
+
+def test_taps_in_the_padding_are_left_out():
+    report = treadle.compile(LAYERS["taps_in_the_padding"].model(), target="llvm -mcpu=x86-64-v3").explain()
+    assert "concatenate" in report and '"dilation_h":12' in report and '"kh":1' in report

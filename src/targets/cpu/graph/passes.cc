@@ -12,6 +12,7 @@ void RegisterCpuPasses() {
   RegisterPass("Conv1DToConv2D", [] { return Conv1DToConv2D(); });
   RegisterPass("Conv3DToConv2D", [] { return Conv3DToConv2D(); });
   RegisterPass("WidthToChannels", [] { return WidthToChannels(); });
+  RegisterPass("SkipPaddedTaps", [] { return SkipPaddedTaps(); });
   RegisterPass("DilationToBatch", [] { return DilationToBatch(); });
   RegisterPrecisionOptions();
   RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
@@ -34,6 +35,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       Conv1DToConv2D(),
       Conv3DToConv2D(),
       WidthToChannels(),
+      SkipPaddedTaps(),
       DilationToBatch(),
       ComputePrecision(target),
       FoldConstant(),

@@ -31,6 +31,8 @@ Pass Conv1DToConv2D();
 Pass Conv3DToConv2D();
 /// Columns become channels where windows of few channels cover the whole width of images.
 Pass WidthToChannels();
+/// Dilated windows most of whose taps lie in the padding are convolved in blocks with the taps that don't.
+Pass SkipPaddedTaps();
 /// Images become four, of even and odd rows and columns, where Winograd's method suits windows of dilation 2 then.
 Pass DilationToBatch();
 /// Products in the number format that the model or the user (options above) states, by the instructions that the target
