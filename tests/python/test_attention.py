@@ -190,6 +190,7 @@ def test_keys_in_blocks(case, plan, target):
     records = with_plan(case, *plan)
     compiled = treadle.compile(model, target=target, pass_config={"schedule.plans": records})
     assert f'"key_block":{plan[2]}' in compiled.explain()
+    assert "(made by passes): nn.contrib_packed_attention" not in compiled.explain()  # it is the model's
     rng = np.random.default_rng(5)
     x = {name: (2 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
     np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=2e-5)

@@ -423,15 +423,16 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   }
   mask_arg = PadDim(mask_arg, masked, masked - 1, keys_missing, -std::numeric_limits<double>::infinity());
   const int64_t more_keys = plan.key_block != 0 ? keys_missing : 0;  // all but those that fill the last panel
-  Expr result = CallWith<AttentionAttrs>("nn.contrib_packed_attention",
-                                         {PadDim(request.args.Plain(0), rank, rank - 2, rows_missing, 0, query->dtype),
-                                          PackKeys(request.args.Plain(1), key, more_keys, false),
-                                          PackKeys(request.args.Plain(2), value, more_keys, true), mask_arg},
-                                         [&](auto& attrs) {
-                                           attrs.scale = own.scale;
-                                           attrs.zero_masked_rows = own.zero_masked_rows;
-                                           attrs.key_block = plan.key_block;
-                                         });
+  const Attrs attrs = MakeAttrs<AttentionAttrs>([&](auto& a) {
+    a.scale = own.scale;
+    a.zero_masked_rows = own.zero_masked_rows;
+    a.key_block = plan.key_block;
+  });
+  Expr result = CallOp("nn.contrib_packed_attention",
+                       {PadDim(request.args.Plain(0), rank, rank - 2, rows_missing, 0, query->dtype),
+                        PackKeys(request.args.Plain(1), key, more_keys, false),
+                        PackKeys(request.args.Plain(2), value, more_keys, true), mask_arg},
+                       attrs, request.call->span);
   if (rows_missing != 0 || p.d % kPackedColumns != 0) {
     std::vector<int64_t> begin(rank, 0), end;
     for (const PrimExpr& dim : query->shape) end.push_back(DimValue(dim));
