@@ -8,6 +8,7 @@
 
 #include "ir/accuracy.h"
 #include "passes/pass_util.h"
+#include "targets/cpu/graph/plain_conv.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "treadle/ops/attrs/nn.h"
 
@@ -39,7 +40,7 @@ class Divider : public MixedModeMutator {
     const auto *data = TensorTypeOf(pre->args[0]), *weight = TensorTypeOf(pre->args[1]),
                *out = TensorTypeOf(GetRef<Expr>(pre));
     const auto* attrs = call->attrs_as<ops::Conv2DAttrs>();
-    if (data == nullptr || weight == nullptr || out == nullptr || !Fits(attrs, data, weight, out)) return post;
+    if (!Fits(attrs, data, weight, out)) return post;
     Extent sides[2];
     for (size_t i = 0; i < 2; ++i) {
       sides[i] = {*AsConstInt(data->shape[2 + i]), *AsConstInt(out->shape[2 + i]), attrs->padding[i],
@@ -53,18 +54,8 @@ class Divider : public MixedModeMutator {
   static bool Fits(const ops::Conv2DAttrs* a, const TensorTypeNode* data, const TensorTypeNode* weight,
                    const TensorTypeNode* out) {
     constexpr int64_t kLeastChannels = 32;
-    for (const auto* type : {data, weight, out}) {
-      if (type->dtype != DataType::Float(32) || type->shape.size() != 4) return false;
-      for (const PrimExpr& dim : type->shape) {
-        if (AsConstInt(dim) == nullptr || *AsConstInt(dim) == 0) return false;
-      }
-    }
-    const bool plain = a->IsIn("NCHW", "OIHW") && a->groups == 1 && a->padding.size() == 4 &&
-                       *std::min_element(a->padding.begin(), a->padding.end()) >= 0;
-    const bool window = *AsConstInt(weight->shape[2]) == kTaps && *AsConstInt(weight->shape[3]) == kTaps;
-    return plain && window && a->strides == std::vector<int64_t>(2, 1) &&
-           a->dilation == std::vector<int64_t>(2, kDilation) && *AsConstInt(weight->shape[0]) >= kLeastChannels &&
-           *AsConstInt(weight->shape[1]) >= kLeastChannels;
+    return IsPlainConv(a, data, weight, out, kLeastChannels) && *AsConstInt(weight->shape[2]) == kTaps &&
+           *AsConstInt(weight->shape[3]) == kTaps && a->dilation == std::vector<int64_t>(2, kDilation);
   }
 
   static Expr Divided(const CallNode* call, const ops::Conv2DAttrs* attrs, const Extent (&sides)[2]) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "passes/pass_util.h"
+#include "targets/cpu/graph/plain_conv.h"
 
 namespace treadle::relay {
 namespace {
@@ -63,7 +64,7 @@ class Skipper : public MixedModeMutator {
     const auto *data = TensorTypeOf(pre->args[0]), *weight = TensorTypeOf(pre->args[1]),
                *out = TensorTypeOf(GetRef<Expr>(pre));
     const auto* attrs = call->attrs_as<ops::Conv2DAttrs>();
-    if (data == nullptr || weight == nullptr || out == nullptr || !Fits(attrs, data, weight, out)) return post;
+    if (!Fits(attrs, data, weight, out)) return post;
     double share = 1;
     std::vector<Segment> segments[2];
     Side sides[2];
@@ -87,17 +88,9 @@ class Skipper : public MixedModeMutator {
   static bool Fits(const ops::Conv2DAttrs* a, const TensorTypeNode* data, const TensorTypeNode* weight,
                    const TensorTypeNode* out) {
     constexpr int64_t kLeastChannels = 32, kMostPixels = 1 << 10;
-    for (const auto* type : {data, weight, out}) {
-      if (type->dtype != DataType::Float(32) || type->shape.size() != 4) return false;
-      for (const PrimExpr& dim : type->shape) {
-        if (AsConstInt(dim) == nullptr || *AsConstInt(dim) == 0) return false;
-      }
-    }
-    const bool plain = a->IsIn("NCHW", "OIHW") && a->groups == 1 && a->padding.size() == 4 && a->strides == Ints(2, 1);
-    return plain && *std::max_element(a->dilation.begin(), a->dilation.end()) > 1 &&
-           *std::min_element(a->padding.begin(), a->padding.end()) >= 0 &&
-           std::max(*AsConstInt(out->shape[2]), *AsConstInt(out->shape[3])) <= kMostPixels &&
-           std::min(*AsConstInt(weight->shape[0]), *AsConstInt(weight->shape[1])) >= kLeastChannels;
+    return IsPlainConv(a, data, weight, out, kLeastChannels) &&
+           *std::max_element(a->dilation.begin(), a->dilation.end()) > 1 &&
+           std::max(*AsConstInt(out->shape[2]), *AsConstInt(out->shape[3])) <= kMostPixels;
   }
 
   static Expr Block(const CallNode* call, const ops::Conv2DAttrs* attrs, const Side (&sides)[2], const Segment& rows,
