@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // EliminateCommonSubexpr: merges calls of one operator with equal attributes and the same arguments, and equal
-// projections. Constants of rank 0 are the same argument when their values are.
+// projections. Constants of rank 0 are the same argument when their values are. A branch's calls are merged with those
+// within and before it only: merged with another branch's, they would be computed where neither is taken, which wastes
+// time, and fails where the call checks its operands.
 #include <cstring>
 
 #include "passes/pass_util.h"
@@ -15,6 +17,17 @@ class Merger : public MixedModeMutator {
  public:
   explicit Merger(std::function<bool(const Expr&)> skip) : skip_(std::move(skip)) {}
 
+  using MixedModeMutator::VisitExpr_;
+  Expr VisitExpr_(const IfNode* op) override {
+    Mutate(op->cond);  // known in both branches
+    for (const Expr& branch : {op->true_branch, op->false_branch}) {
+      const size_t before = order_.size();
+      Mutate(branch);
+      for (; order_.size() > before; order_.pop_back()) known_[order_.back()].pop_back();
+    }
+    return MixedModeMutator::VisitExpr_(op);
+  }
+
  private:
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     if (!IsPureOp(pre) || (skip_ && skip_(GetRef<Expr>(pre)))) return post;
@@ -27,17 +40,20 @@ class Merger : public MixedModeMutator {
       if (other.as<CallNode>() != nullptr && SameCall(call, other.as<CallNode>())) return other;
     }
     bucket.push_back(post);
+    order_.push_back(hash);
     return post;
   }
 
   Expr Rewrite_(const TupleGetItemNode*, const Expr& post) override {
     const auto* item = static_cast<const TupleGetItemNode*>(post.get());
-    auto& bucket = known_[Mix(std::hash<const Object*>()(item->tuple.get()), static_cast<size_t>(item->index))];
+    const size_t hash = Mix(std::hash<const Object*>()(item->tuple.get()), static_cast<size_t>(item->index));
+    auto& bucket = known_[hash];
     for (const Expr& other : bucket) {
       const auto* o = other.as<TupleGetItemNode>();
       if (o != nullptr && o->tuple.same_as(item->tuple) && o->index == item->index) return other;
     }
     bucket.push_back(post);
+    order_.push_back(hash);
     return post;
   }
 
@@ -82,6 +98,7 @@ class Merger : public MixedModeMutator {
 
   std::function<bool(const Expr&)> skip_;
   std::unordered_map<size_t, std::vector<Expr>> known_;
+  std::vector<size_t> order_;  ///< the hashes in `known_`, as they came
 };
 
 }  // namespace

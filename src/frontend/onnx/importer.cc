@@ -153,11 +153,16 @@ class Importer : public SubgraphImporter {
   void CheckOpsets() const;
   void DefineInitializers(const Graph& graph, Scope& scope);
   void DefineInputs(Scope& scope);
-  void ImportNodes(const std::vector<Node>& nodes, const OpsetImports& opsets, Scope& scope);
+  /// The nodes of a function, whose results the scope has then under their names.
+  void ImportFunctionBody(const Graph& body, const OpsetImports& opsets, Scope& scope);
   /// Imports nodes from `begin` on; the values called `outputs`. Where an If gives other ranks in one branch than in
   /// the other, what follows is imported for both.
   std::vector<Expr> ImportBody(const Graph& graph, size_t begin, const OpsetImports& opsets, Scope& scope);
-  std::vector<Expr> Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const RankFork& fork);
+  /// Of functions, throws a RankFork itself where their results differ in rank: what follows their call forks, then.
+  std::vector<Expr> Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const RankFork& fork,
+                         bool is_function = false);
+  /// Encodes the model's outputs whose rank only the run decides, as those that aren't tensors.
+  void EncodeRanks(ExprBuilder& builder, std::vector<Expr> (&results)[2], std::vector<bool> (&encoded)[2]);
   void ImportNode(const Node& node, const OpsetImports& opsets, Scope& scope);
   std::vector<Expr> RunRule(const Node& node, const OpsetImports& opsets, std::vector<NodeInput*> inputs,
                             bool check_only);
@@ -190,6 +195,7 @@ class Importer : public SubgraphImporter {
   Scope* current_scope_ = nullptr;
   std::set<size_t> text_outputs_;                        ///< of the node that was imported last
   std::vector<bool> text_results_;                       ///< of the subgraph that was imported last
+  std::vector<bool> encoded_results_;                    ///< likewise: values of several ranks, as bytes
   std::vector<std::unique_ptr<Scope>> function_scopes_;  ///< of the functions that are open
   std::vector<std::pair<GlobalVar, relay::Function>> defined_;
   const OpsetImports* current_opsets_ = nullptr;
@@ -443,20 +449,37 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
   }
 }
 
-void Importer::ImportNodes(const std::vector<Node>& nodes, const OpsetImports& opsets, Scope& scope) {
-  Scope* outer_scope = std::exchange(current_scope_, &scope);
-  const OpsetImports* outer_opsets = std::exchange(current_opsets_, &opsets);
-  const Graph* outer_graph = std::exchange(current_graph_, nullptr);
-  for (const Node& node : nodes) {
+void Importer::ImportFunctionBody(const Graph& body, const OpsetImports& opsets, Scope& scope) {
+  Scope* outer_scope = current_scope_;
+  const OpsetImports* outer_opsets = current_opsets_;
+  const Graph* outer_graph = current_graph_;
+  const std::shared_ptr<void> restore(nullptr, [&](void*) {  // by exceptions too
+    current_scope_ = outer_scope;
+    current_opsets_ = outer_opsets;
+    current_graph_ = outer_graph;
+  });
+  for (size_t i = 0; i < body.nodes.size(); ++i) {
+    current_scope_ = &scope;
+    current_opsets_ = &opsets;
+    current_graph_ = nullptr;
+    const size_t open_functions = function_scopes_.size();
     try {
-      ImportNode(node, opsets, scope);
-    } catch (const RankFork&) {
-      AddUnsupported(node, 0, "the branches give results of different ranks within a function");
+      ImportNode(body.nodes[i], opsets, scope);
+    } catch (const RankFork& fork) {
+      function_scopes_.resize(open_functions);
+      std::vector<Expr> results;
+      try {
+        results = Fork(body, i, opsets, scope, fork, true);
+      } catch (const UnsupportedNode& e) {
+        AddUnsupported(body.nodes[i], 0, e.what());
+      }
+      for (size_t k = 0; k < body.outputs.size(); ++k) {
+        scope.Define(body.outputs[k].name, k < results.size() ? results[k] : Expr(),
+                     k < results.size() && text_results_.at(k));
+      }
+      return;
     }
   }
-  current_graph_ = outer_graph;
-  current_scope_ = outer_scope;
-  current_opsets_ = outer_opsets;
 }
 
 GlobalVar Importer::OpenFunction(const std::string& hint) {
@@ -475,13 +498,20 @@ std::vector<std::pair<relay::Var, Expr>> Importer::CloseFunction() {
   return captured;
 }
 
+/// Tensors of one type of elements, but not of one rank.
+bool DifferInRank(const Expr& one, const Expr& other) {
+  const auto *a = one->type_as<TensorTypeNode>(), *b = other->type_as<TensorTypeNode>();
+  return a != nullptr && b != nullptr && a->dtype == b->dtype && a->shape.size() != b->shape.size();
+}
+
 std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope,
-                                 const RankFork& fork) {
+                                 const RankFork& fork, bool is_function) {
   if (++forks_ > kMaxForks) {
     throw UnsupportedNode(StrCat("there are more than ", kMaxForks, " branches whose results differ in rank"));
   }
   const Node& node = graph.nodes[at];
   std::vector<Expr> results[2];
+  std::vector<bool> encoded[2];
   std::string reasons[2];
   const auto unsupported = unsupported_;
   const auto unsupported_ops = unsupported_ops_;
@@ -494,6 +524,7 @@ std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImpor
     }
     try {
       results[side] = ImportBody(graph, at + 1, opsets, inner);
+      encoded[side] = encoded_results_;
     } catch (const UnsupportedNode& e) {
       reasons[side] = e.what();
     } catch (const InternalError&) {
@@ -512,7 +543,29 @@ std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImpor
   std::string reason = StrCat("node ", QuoteName(node.DisplayName()),
                               " (If): this branch can't be run: ", results[0].empty() ? reasons[0] : reasons[1]);
   ExprBuilder builder{Span(node.DisplayName())};
+  if (&graph == &model_.graph) EncodeRanks(builder, results, encoded);
+  for (size_t i = 0; is_function && i < std::min(results[0].size(), results[1].size()); ++i) {
+    if (!DifferInRank(results[0][i], results[1][i])) continue;
+    throw RankFork{fork.condition, results[0], results[1], text_results_};
+  }
   return JoinBranches(builder, fork.condition, results[0], results[1], reason);
+}
+
+void Importer::EncodeRanks(ExprBuilder& builder, std::vector<Expr> (&results)[2], std::vector<bool> (&encoded)[2]) {
+  encoded_results_.assign(model_.graph.outputs.size(), false);
+  for (size_t i = 0; i < encoded_results_.size(); ++i) {
+    for (int side = 0; side < 2; ++side) {
+      if (!results[side].empty() && encoded[side][i]) encoded_results_[i] = true;
+    }
+    if (!results[0].empty() && !results[1].empty() && DifferInRank(results[0][i], results[1][i])) {
+      encoded_results_[i] = true;
+    }
+    if (!encoded_results_[i]) continue;
+    for (int side = 0; side < 2; ++side) {
+      if (results[side].empty() || encoded[side][i]) continue;
+      results[side][i] = EncodeOutput(builder, results[side][i], text_results_.at(i));
+    }
+  }
 }
 
 std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const OpsetImports& opsets, Scope& scope) {
@@ -544,6 +597,7 @@ std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const O
     throw;
   }
   restore();
+  encoded_results_.assign(graph.outputs.size(), false);
   std::vector<Expr> outputs;
   std::vector<bool> text;
   for (const ValueInfo& output : graph.outputs) {
@@ -659,9 +713,14 @@ void Importer::InlineFunction(const Function& function, const Node& node, Scope&
     if (node.inputs[i].empty()) continue;
     body.values[function.inputs[i]] = scope.Shared(node.inputs[i]);
   }
-  std::vector<Node> nodes = function.nodes;
-  BindAttributes(nodes, attributes);
-  for (Node& inner : nodes) {
+  Graph graph;
+  graph.name = function.name;
+  graph.nodes = function.nodes;
+  for (size_t i = 0; i < node.outputs.size() && i < function.outputs.size(); ++i) {
+    graph.outputs.push_back({function.outputs[i], {}});
+  }
+  BindAttributes(graph.nodes, attributes);
+  for (Node& inner : graph.nodes) {
     // An input of the function that the call leaves out is left out inside as well.
     for (std::string& input : inner.inputs) {
       if (body.values.count(input) == 0 &&
@@ -671,7 +730,7 @@ void Importer::InlineFunction(const Function& function, const Node& node, Scope&
     }
     inner.name = StrCat(node.DisplayName(), "/", inner.DisplayName());
   }
-  ImportNodes(nodes, function.opset_imports.empty() ? model_.opset_imports : function.opset_imports, body);
+  ImportFunctionBody(graph, function.opset_imports.empty() ? model_.opset_imports : function.opset_imports, body);
   for (size_t i = 0; i < node.outputs.size() && i < function.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     scope.values[node.outputs[i]] = body.Shared(function.outputs[i]);
@@ -686,8 +745,9 @@ std::vector<Expr> Importer::EncodedOutputs(const std::vector<Expr>& outputs, Sco
     const Value* value = scope.Find(declared.name);
     const bool text = value != nullptr && value->is_text();
     const bool tensor = outputs[i]->type_as<TensorTypeNode>() != nullptr;
-    if (!text && tensor && !PassesAsBytes(declared.type)) {
+    if (encoded_results_[i] || (!text && tensor && !PassesAsBytes(declared.type))) {
       encoded.push_back(outputs[i]);
+      if (encoded_results_[i]) result_.value_types[declared.name] = TypeText(declared.type);
       continue;
     }
     ExprBuilder builder{Span(declared.name)};
