@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "treadle/ir/model_span.h"
 #include "treadle/ir/prim_expr.h"
 #include "treadle/relay/text.h"
 
@@ -13,7 +14,8 @@ void Touch() {
 }  // namespace
 
 void RegisterNodeTypes() {
-  Touch<StringNode, ArrayNode, MapNode, runtime::NDArrayNode, SpanNode, IntImmNode, FloatImmNode, DictAttrsNode>();
+  Touch<StringNode, ArrayNode, MapNode, runtime::NDArrayNode, SpanNode, ModelSpanNode, IntImmNode, FloatImmNode,
+        DictAttrsNode>();
   Touch<PrimTypeNode, PointerTypeNode, TensorTypeNode, TupleTypeNode, FuncTypeNode, TypeVarNode, GlobalTypeVarNode,
         TypeCallNode, TypeDataNode, RelayRefTypeNode, IncompleteTypeNode, TypeRelationNode>();
   Touch<IRModuleNode, GlobalVarNode, ConstructorNode, OpNode>();

@@ -7,6 +7,7 @@
 #include "ops/infer.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/external/region.h"
+#include "treadle/ir/model_span.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/ops/attrs/dynamic.h"
@@ -142,9 +143,12 @@ PrimExpr VmFunctionCompiler::SizeOfResult(const Function& func, const PrimExpr& 
                                           [&](const PrimExpr& own) { return ops::SameDim(own, size); });
   });
   if (is_operands || analyzer_.Bound(dim).min >= 0) return size;
-  const std::string nodes = OriginOf(func), place = nodes.empty() ? "" : StrCat("'", nodes, "': ");
+  const std::string nodes = DescribeOrigin(func);
+  const auto* call = func->body.as<CallNode>();
+  const bool reshapes = call != nullptr && Downcast<Op>(call->op).GetAttr(kReshapeOp, false);
+  const char* what = reshapes ? "a dimension of the new shape can't be told" : "a dimension of the result is negative";
   const int text =
-      program_->String(StrCat(place, "a dimension of the result is negative: it and the least that it may be"));
+      program_->String(StrCat(nodes, nodes.empty() ? "" : ": ", what, ": it and the least that it may be"));
   const PrimExpr zero = PrimExpr(int64_t{0});
   out_.Emit(Opcode::kCheckEqual, -1, EmitInt(tir::min(dim, zero)), EmitInt(zero), text);
   return size;
@@ -171,7 +175,7 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   for (const auto& [found, expected, rule, span] : kernel.equalities) {
     PrimExpr x = analyzer_.Simplify(found), y = analyzer_.Simplify(expected);
     if (analyzer_.CanProveEqual(x, y)) continue;
-    const std::string place = span.defined() ? "'" + span.str() + "': " : "";
+    const std::string place = span.defined() ? DescribePlace(span) + ": " : "";
     int text = program_->String(StrCat(place, rule));
     out_.Emit(Opcode::kCheckEqual, -1, EmitInt(x), EmitInt(y), text);
   }

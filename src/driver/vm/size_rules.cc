@@ -11,6 +11,7 @@
 
 #include "driver/vm/symbolic_kernel.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/ir/model_span.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/relay/expr.h"
 #include "treadle/relay/type_infer.h"
@@ -124,7 +125,7 @@ class RuleCollector {
     for (const Array<PrimExpr>& rule : rules_) {
       if (arith::ExprDeepEqual(rule[0], found) && arith::ExprDeepEqual(rule[1], expected)) return;
     }
-    const std::string place = span.defined() ? "'" + span.str() + "': " : "";
+    const std::string place = span.defined() ? DescribePlace(span) + ": " : "";
     rules_.push_back({found, expected, tir::StringImm(place + equality.rule)});
   }
 

@@ -6,6 +6,7 @@
 #include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/tensor_data.h"
 #include "frontend/onnx/text_operands.h"
+#include "treadle/ir/model_span.h"
 
 namespace treadle::onnx {
 
@@ -13,7 +14,8 @@ using relay::Expr;
 
 NodeImport::NodeImport(const Node& node, int version, int64_t opset, std::vector<NodeInput*> inputs,
                        SubgraphImporter* subgraphs)
-    : ExprBuilder(Span(node.DisplayName()), subgraphs == nullptr ? nullptr : subgraphs->known_values()),
+    : ExprBuilder(ModelSpan(node.DisplayName(), node.op_type),
+                  subgraphs == nullptr ? nullptr : subgraphs->known_values()),
       node_(node),
       version_(version),
       opset_(opset),
