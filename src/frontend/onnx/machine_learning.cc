@@ -84,10 +84,10 @@ Expr ImportFeatureVectorizer(NodeImport& n) {
     Term x = In(n, i).As(kFloat32);
     if (x.rank() == 1) x = x.Expand(1);
     if (x.rank() != 2 || sizes[i] < 0) n.Invalid("an input's rank isn't 1 or 2");
-    const int64_t columns = n.StaticDim(x, 1);
-    if (columns > sizes[i]) x = x.Slice(1, 0, sizes[i]);
-    if (columns < sizes[i]) x = Term(n, n.Pad(x, {0, 0}, {0, sizes[i] - columns}, x.Number(0), "constant"));
-    parts.push_back(x);
+    const int64_t* known = AsConstInt(x.shape()[1]);
+    const int64_t added = std::max<int64_t>(known == nullptr ? sizes[i] : sizes[i] - *known, 0);
+    if (added > 0) x = Term(n, n.Pad(x, {0, 0}, {0, added}, x.Number(0), "constant"));
+    parts.push_back(known != nullptr && *known + added == sizes[i] ? x : x.Slice(1, 0, sizes[i]));
   }
   return Concat(parts, 1);
 }
@@ -288,9 +288,12 @@ std::vector<Expr> ImportLinearClassifier(NodeImport& n) {
   const ClassLabels labels = ReadClassLabels(n, "classlabels_ints", "classlabels_strings");
   Term x = Floats(In(n, 0));
   if (x.rank() != 2) n.Invalid("the operand's rank isn't 2");
-  const int64_t features = n.StaticDim(x, 1);
   const auto count = static_cast<int64_t>(n.Floats("coefficients").size());
+  const int64_t* known = AsConstInt(x.shape()[1]);
+  const int64_t rows = n.HasAttr("intercepts") ? static_cast<int64_t>(n.Floats("intercepts").size()) : labels.count;
+  const int64_t features = known != nullptr ? *known : rows > 0 ? count / rows : 0;
   if (features < 1 || count % features != 0) n.Invalid("'coefficients' doesn't fit the operand");
+  x = WithSizes(x, {-1, features}, "the operand");
   Term scores(n, MatMulAnyRank(n, x, Matrix(n, "coefficients", count / features, x.dtype()).Permute({1, 0})));
   if (n.HasAttr("intercepts")) scores = scores + Row(n, n.Floats("intercepts"), x.dtype());
   if (count == features && labels.count == 2) scores = Concat({scores * -1.0, scores}, 1);
