@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import treadle
 from treadle import relay
-from treadle.ir import IRModule
+from treadle.ir import IRModule, Op
 from treadle.ir.transform import PassContext, Sequential
 from treadle.relay import transform
 
@@ -50,6 +51,39 @@ def test_fast_forms_follow_layouts_too(name):
 def test_channels_that_fill_a_block_stay_finite(name, follows):
     text = planned(ACTIVATIONS[name], channels=28)
     assert (text.count("layout_transform") == 2) == follows
+
+
+def elementwise_operators():
+    """Of one operand, without attributes that have to be given."""
+    names = []
+    for name in Op.list_op_names():
+        op = Op.get(name)
+        if op.num_inputs != 1 or op.get_attr("TOpPattern") != 0:
+            continue
+        x = relay.var("x", shape=(1, 28, 3, 3), dtype="float32")
+        try:
+            typed = transform.InferType()(IRModule.from_expr(relay.Function([x], relay.Call(op, [x]))))
+        except treadle.Error:
+            continue
+        if typed["main"].ret_type.dtype == "float32":
+            names.append(name)
+    return names
+
+
+def test_what_fills_blocks_stays_finite_under_all_operators_that_keep_it():
+    """A statement of an operator that isn't so would be NaN in the next convolution: each is tried on what a convolution
+    without inputs gives, its bias."""
+    values = np.array([0.0, -0.0, 1e-40, 1e-3, -1e-3, 0.5, -0.5, 1, -1, 1.5, -1.5, 3, -3, 30, -30], np.float32)
+    names = elementwise_operators()
+    assert {"tanh", "sigmoid", "nn.relu", "exp", "log"} <= set(names)
+    following = [n for n in names if planned(lambda x, n=n: relay.Call(Op.get(n), [x]), channels=28).count("layout_transform") == 2]
+    assert {"tanh", "nn.relu"} <= set(following)
+    assert not {"log", "sqrt", "rsqrt", "exp"} & set(following)
+    x = relay.var("x", shape=values.shape, dtype="float32")
+    for name in following:
+        module = IRModule.from_expr(relay.Function([x], relay.Call(Op.get(name), [x])))
+        result = relay.create_executor(mod=module, target="llvm").evaluate()(values)
+        assert np.isfinite(result.numpy()).all(), name
 
 
 def test_number_of_results():
