@@ -53,7 +53,11 @@ Shapes ReshapeShapes(const Attrs& attrs, const Array<TensorType>& operands, cons
     known = known * factor;
   }
   total = total * DimProduct(shape, std::min(length, shape.size()), shape.size());
-  const PrimExpr rest = Select(tir::equal(known, Index(0)), Index(-1), tir::floordiv(total, tir::max(known, Index(1))));
+  // Of elements that aren't a multiple the check of their number tells more, where there are any.
+  const PrimExpr by = tir::max(known, Index(1));
+  const PrimExpr empty = tir::equal(DimProduct(shape, 0, shape.size()), Index(0));
+  const PrimExpr odd = tir::And(empty, tir::not_equal(tir::floormod(total, by), Index(0)));
+  const PrimExpr rest = Select(tir::Or(tir::equal(known, Index(0)), odd), Index(-1), tir::floordiv(total, by));
   return {codes.Map([&](const PrimExpr& code) { return Select(tir::equal(code, Index(-1)), rest, code); })};
 }
 

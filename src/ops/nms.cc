@@ -33,8 +33,7 @@ Type NmsInfer(const InferContext& context) {
   CheckIntegral(context.Tensor(2, "most"), "most");
   CheckSameDType(boxes, scores);
   if (boxes->dtype != DataType::Float(32)) throw DTypeError("boxes must be float32");
-  if (DimValue(boxes->shape[2]) != -1 && DimValue(boxes->shape[2]) != 4)
-    throw ShapeError("boxes must have 4 coordinates");
+  if (!context.Equal(boxes->shape[2], Dim(4))) throw ShapeError("boxes must have 4 coordinates");
   if (!context.Equal(boxes->shape[0], scores->shape[0]) || !context.Equal(boxes->shape[1], scores->shape[2])) {
     throw ShapeError("boxes and scores must have the same batch and number of boxes");
   }
@@ -216,8 +215,7 @@ Type KeepBoxesInfer(const InferContext& context) {
   CheckRank(eligible, 2, "eligible");
   CheckIntegral(eligible, "eligible");
   if (boxes->dtype != DataType::Float(32)) throw DTypeError("boxes must be float32");
-  if (DimValue(boxes->shape[2]) != -1 && DimValue(boxes->shape[2]) != 4)
-    throw ShapeError("boxes must have 4 coordinates");
+  if (!context.Equal(boxes->shape[2], Dim(4))) throw ShapeError("boxes must have 4 coordinates");
   for (const auto* other : {classes, eligible}) {
     if (!context.Equal(boxes->shape[0], other->shape[0]) || !context.Equal(boxes->shape[1], other->shape[1])) {
       throw ShapeError("boxes, classes and eligible must have the same batch and number of boxes");

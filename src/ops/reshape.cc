@@ -48,8 +48,9 @@ struct Factors {
   }
 };
 
-/// total / part, where that is known to be exact; AnyDim where it can't be known. ShapeError where it isn't exact.
-PrimExpr DivideSizes(Factors total, const Factors& part, const std::string& what) {
+/// total / part; AnyDim where it can't be known. ShapeError where it isn't exact; where only a run knows, `remainder`
+/// is what has to be 0 in it.
+PrimExpr DivideSizes(Factors total, const Factors& part, const std::string& what, PrimExpr* remainder) {
   Factors rest;
   for (const PrimExpr& dim : part.symbolic) {
     if (!total.Remove(dim)) rest.symbolic.push_back(dim);
@@ -67,12 +68,17 @@ PrimExpr DivideSizes(Factors total, const Factors& part, const std::string& what
   PrimExpr denominator = Dim(part.constant);
   for (const PrimExpr& dim : total.symbolic) numerator = DimMul(dim, numerator);
   for (const PrimExpr& dim : rest.symbolic) denominator = DimMul(dim, denominator);
+  if (remainder != nullptr && !IsAnyDim(numerator) && !IsAnyDim(denominator)) {
+    const bool known = AsConstInt(denominator) != nullptr;
+    *remainder = tir::floormod(numerator, known ? denominator : tir::max(denominator, Dim(1)));
+  }
   return DimFloorDiv(numerator, denominator);
 }
 
 }  // namespace
 
-Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>& newshape, bool allowzero) {
+Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>& newshape, bool allowzero,
+                             PrimExpr* remainder) {
   std::string what = StrCat("reshape of ", ShapeText(shape), " to ", ShapeText(newshape));
   auto next_dim = [&](size_t i) {
     if (i >= shape.size()) throw ShapeError(StrCat(what, ": no dimension ", i, " in the input"));
@@ -114,7 +120,7 @@ Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>
         if (DimValue(parts[1 - p]) < 1 && AsConstInt(parts[1 - p]) != nullptr) {
           throw ShapeError(StrCat(what, ": only one of the numbers after -4 may be -1"));
         }
-        parts[p] = DivideSizes(total, part, what);
+        parts[p] = DivideSizes(total, part, what, remainder);
         break;
       }
       out.push_back(parts[0]);
@@ -132,7 +138,7 @@ Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>
     if (infer < 0 || !copied_to[i]) part.Add(out[i]);
   }
   if (infer >= 0) {
-    out.Set(static_cast<size_t>(infer), DivideSizes(total, part, what));
+    out.Set(static_cast<size_t>(infer), DivideSizes(total, part, what, remainder));
   } else if (total.symbolic.empty() && part.symbolic.empty() && total.constant != part.constant) {
     throw ShapeError(StrCat(what, ": ", total.constant, " elements can't become ", part.constant));
   }
@@ -151,13 +157,19 @@ Array<T> Reversed(const Array<T>& items) {
 Type ReshapeInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<ReshapeAttrs>();
-  return TensorType(ReshapeShape(data->shape, attrs->newshape, attrs->allowzero), data->dtype);
+  PrimExpr remainder;
+  const Array<PrimExpr> shape = ReshapeShape(data->shape, attrs->newshape, attrs->allowzero, &remainder);
+  // The number of elements doesn't tell where another dimension is empty.
+  if (remainder.defined()) context.Equal(remainder, Dim(0));
+  return TensorType(shape, data->dtype);
 }
 
 Type ReverseReshapeInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<ReshapeAttrs>();
-  Array<PrimExpr> out = ReshapeShape(Reversed(data->shape), Reversed(attrs->newshape), attrs->allowzero);
+  PrimExpr remainder;
+  Array<PrimExpr> out = ReshapeShape(Reversed(data->shape), Reversed(attrs->newshape), attrs->allowzero, &remainder);
+  if (remainder.defined()) context.Equal(remainder, Dim(0));
   return TensorType(Reversed(out), data->dtype);
 }
 

@@ -30,10 +30,10 @@ def fused(op, shape, constants=(), opset=17, **attributes):
 
 
 CASES = [
-    (fused("Reshape", ["n", 4], [[2, 4]]), (2, 4), (1, 4), "Reshape#0': a reshape keeps the number of elements: 4 and 8"),
+    (fused("Reshape", ["n", 4], [[2, 4]]), (2, 4), (1, 4), r"node 'Reshape#0' \(Reshape\): a reshape keeps the number of elements: 4 and 8"),
     (fused("Reshape", ["n", 4], [[2, 4]]), (2, 4), (3, 4), "a reshape keeps the number of elements: 12 and 8"),
     (fused("Reshape", ["n", 4], [[-1, 8]]), (4, 4), (3, 4), "a reshape keeps the number of elements: 12 and 8"),
-    (fused("Squeeze", ["n", 4], [[0]]), (1, 4), (2, 4), "Squeeze#0': a dimension that has to be 1 isn't: its size, and what is expected: 2 and 1"),
+    (fused("Squeeze", ["n", 4], [[0]]), (1, 4), (2, 4), r"'Squeeze#0' \(Squeeze\): a dimension that has to be 1 isn't: its size, and what is expected: 2 and 1"),
     (fused("Expand", ["n", 4], [[2, 4]]), (1, 4), (3, 4), "equal: 3 and 2"),
     (fused("Expand", ["n", "m", 4], [[2, 1, 4]]), (1, 3, 4), (3, 3, 4), "size 2; expected 1 or 3"),
     (fused("Split", ["n", 4], opset=13), (6, 4), (3, 4), "isn't a multiple"),
@@ -80,7 +80,7 @@ def test_operators_that_passes_write_by_others(model, right, wrong, node):
     feeds = {name: floats(*shape) for name, shape in right.items()}
     expected = tvm.compile(model, shapes=right).run(None, feeds)[0]
     np.testing.assert_allclose(compiled.run(None, feeds)[0], expected, rtol=1e-5)
-    with pytest.raises(tvm.Error, match=f"'{node}': dimensions of operands have to be equal"):
+    with pytest.raises(tvm.Error, match=rf"node '{node}' \(\w+\): dimensions of operands have to be equal"):
         compiled.run(None, {name: floats(*shape) for name, shape in wrong.items()})
 
 
@@ -346,3 +346,98 @@ def test_packed_products_of_bytes_check_an_inner_size_that_only_a_run_knows(prod
             continue
         with pytest.raises(tvm.Error, match=r"'\w*MatMul\w*#\d+'.*(dimensions of operands have to be equal|keeps the number of elements)"):
             compiled.run(None, feeds)
+
+
+def both_forms(model, feeds):
+    """Results, or the text of the refusal, compiled for any sizes and for those of the operands."""
+    found = []
+    for shapes in ({}, {name: array.shape for name, array in feeds.items()}):
+        try:
+            found.append([r.shape for r in tvm.compile(model, shapes=shapes).run(None, feeds)])
+        except tvm.Error as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("shape, codes, refused", [
+    ((0, 3), (0, 2, -1), True), ((3, 0), (-1, 0, 2), True), ((0, 3), (0, 3, -1), False), ((0, 3), (2, -1), False),
+    ((0, 0), (0, 2, -1), False), ((3, 0), (0, 2, -1), False),
+])
+@pytest.mark.parametrize("known", [True, False], ids=["constant", "operand"])
+def test_reshapes_of_no_elements(shape, codes, refused, known):
+    """What -1 stands for has to be a whole number, which the number of elements doesn't tell where there are none."""
+    new = f"<int64[{len(codes)}] s = {{{', '.join(map(str, codes))}}}>" if known else ""
+    model = parsed(f"(float[n, m] x{'' if known else f', int64[{len(codes)}] s'}) => (y) {new} {{ [it] y = Reshape(x, s) }}")
+    feeds = {"x": floats(*shape), **({} if known else {"s": np.array(codes)})}
+    run, fixed = both_forms(model, feeds)
+    if refused:
+        assert "node 'it' (Reshape): " in run and "'it' (Reshape)" in fixed
+    else:
+        assert run == fixed == [tuple(d if c == -1 and 0 not in codes else d for c, d in zip(codes, run[0]))]
+        assert np.prod(run[0]) == 0
+
+
+@pytest.mark.parametrize("pads, mode, size", [
+    ((-5, 0, 3, 0), "constant", 1), ((3, 0, -5, 0), "constant", 1), ((-2, 0, -1, 0), "constant", 0),
+    ((-5, 0, 1, 0), "constant", None), ((-5, 0, 3, 0), "edge", None), ((-3, 0, 1, 0), "reflect", None),
+    ((1, 0, -3, 0), "edge", None), ((-1, 0, 1, 0), "reflect", 3),
+])
+def test_padding_that_cuts_all_there_is(pads, mode, size):
+    """What is added then is the constant; other modes have nothing to repeat."""
+    model = parsed(f"""(float[n, m] x) => (y) <int64[4] p = {{{', '.join(map(str, pads))}}}> {{
+        [it] y = Pad<mode="{mode}">(x, p)
+    }}""")
+    feeds = {"x": floats(3, 2)}
+    run, fixed = both_forms(model, feeds)
+    if size is None:
+        assert "it" in run and "(Pad)" in run and "(Pad)" in fixed
+        with pytest.raises(Exception):
+            onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+        return
+    assert run == fixed == [(size, 2)]
+    for shapes in ({}, {"x": (3, 2)}):
+        expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+        np.testing.assert_array_equal(tvm.compile(model, shapes=shapes).run(None, feeds)[0], expected)
+
+
+#: Models, and sizes of which the last operand's don't fit: what doesn't broadcast isn't broadcast in a run either.
+NOT_BROADCAST = [
+    ('''<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (float[b, s, 32] q, float[c, t, 32] k, float[d, u, 32] v, int32[r] less, int32 total) => (y, pk, pv) {
+        [it] y, pk, pv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=4>(q, k, v, , , less, total)
+    }''', {"q": (2, 3, 32), "k": (2, 3, 32), "v": (2, 3, 32)}, {"k": (1, 3, 32), "v": (1, 3, 32)},
+     {"less": np.full(2, 2, np.int32), "total": np.array(3, np.int32)}),
+    ('''<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (float[b, s, h] q, float[c, t, h] k, float[d, u, h] v) => (y) {
+        [it] y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v)
+    }''', {"q": (2, 3, 8), "k": (2, 4, 8), "v": (2, 4, 8)}, {"k": (1, 4, 8), "v": (1, 4, 8)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 23]>
+    g (float[b, h, s, e] q, float[c, i, t, f] k, float[d, j, u, w] v) => (y) { [it] y = Attention(q, k, v) }''',
+     {"q": (2, 2, 3, 8), "k": (2, 2, 4, 8), "v": (2, 2, 4, 8)}, {"k": (1, 2, 4, 8), "v": (1, 2, 4, 8)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 26, "ai.onnx.preview": 1]>
+    g (float[b, h, s, e] q, float[c, i, t, f] k, float[d, j, u, w] v) => (y) { [it] y = ai.onnx.preview.FlexAttention(q, k, v) }''',
+     {"q": (2, 2, 3, 8), "k": (2, 2, 4, 8), "v": (2, 2, 4, 8)}, {"k": (1, 2, 4, 8), "v": (1, 2, 4, 8)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 21]>
+    g (float[a, b, c] boxes, float[d, e, f] scores) => (y) { [it] y = NonMaxSuppression(boxes, scores) }''',
+     {"boxes": (2, 3, 4), "scores": (2, 1, 3)}, {"boxes": (2, 0, 8), "scores": (2, 1, 0)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 28]> g (float[a, b] x, float[c, d] w) => (y) { [it] y = SwiGLU(x, w) }''',
+     {"x": (2, 3), "w": (2, 3)}, {"w": (3, 2)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 27]>
+    g (float[a, b, c] x, float[d, e, f] w) => (y, s) { [it] y, s = CausalConvWithState(x, w) }''',
+     {"x": (2, 3, 5), "w": (3, 1, 2)}, {"w": (1, 1, 2)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 27]>
+    g (float[a, b, c] q, float[d, e, f] k, float[g, h, i] v) => (y, s) {
+        [it] y, s = LinearAttention<q_num_heads=2, kv_num_heads=2, update_rule="linear">(q, k, v)
+    }''', {"q": (2, 3, 8), "k": (2, 3, 8), "v": (2, 3, 8)}, {"k": (1, 3, 8)}, {}),
+]
+
+
+@pytest.mark.parametrize("text, right, wrong, more", NOT_BROADCAST, ids=[t.split("[it]")[1].split("=")[1].split("(")[0] for t, *_ in NOT_BROADCAST])
+def test_operands_that_are_not_broadcast(text, right, wrong, more):
+    model = onnx.parser.parse_model(text)
+    feeds = {**{name: floats(*shape) / 100 for name, shape in right.items()}, **more}
+    run, fixed = both_forms(model, feeds)
+    assert run == fixed and not isinstance(run, str)
+    run, fixed = both_forms(model, {**feeds, **{name: floats(*shape) / 100 for name, shape in wrong.items()}})
+    assert isinstance(run, str) and "it" in run
+    assert isinstance(fixed, str) and "node 'it'" in fixed

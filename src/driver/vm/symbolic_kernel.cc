@@ -226,12 +226,14 @@ void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args, s
   }
 }
 
-/// What only relabels the shape keeps the number of elements.
+/// What only relabels the shape keeps the number of elements: of a reshape checked first, as it tells more than what is
+/// left of a division.
 void RequireElements(const Op& op, const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
   if (!op.GetAttr(kReshapeOp, false) || TypeHasAny(type)) return;
   const auto *from = args[0].as<TensorTypeNode>(), *to = type.as<TensorTypeNode>();
-  equalities->push_back({ops::DimProduct(from->shape, 0, from->shape.size()),
-                         ops::DimProduct(to->shape, 0, to->shape.size()), "a reshape keeps the number of elements"});
+  equalities->insert(op->name == "reshape" ? equalities->begin() : equalities->end(),
+                     {ops::DimProduct(from->shape, 0, from->shape.size()),
+                      ops::DimProduct(to->shape, 0, to->shape.size()), "a reshape keeps the number of elements"});
 }
 
 /// What is expanded to a shape that only the run knows has dimensions of it, or 1.

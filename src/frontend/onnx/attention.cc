@@ -186,9 +186,11 @@ std::vector<Expr> Attention::Import() {
   if (n_.Has(4) != n_.Has(5)) n_.Invalid("past key and value have to be given together");
   if (n_.Has(4) && HasLengths()) n_.Invalid("past keys and numbers of keys in use can't be combined");
   Expr q = Heads(0, "q_num_heads");
-  Expr present_key = WithPast(Heads(1, "kv_num_heads"), 4);
-  Expr present_value = WithPast(Heads(2, "kv_num_heads"), 5);
-  CheckSameSize(Term(n_, present_key), 1, Term(n_, present_value), 1, "the heads of keys and values");
+  const Term key = OfSameSize({n_, Heads(1, "kv_num_heads")}, {{0, 0}}, {n_, q}, "batches of queries and keys");
+  const Term value = OfSameSize({n_, Heads(2, "kv_num_heads")}, {{0, 0}, {1, 1}, {2, 2}}, key,
+                                "batches, heads or lengths of keys and values");
+  Expr present_key = WithPast(key, 4);
+  Expr present_value = WithPast(value, 5);
   queries_ = DimOf(Term(n_, q), 2);
   keys_ = DimOf(Term(n_, present_key), 2);
   if (HasLengths()) lengths_ = CheckedValues(n_, n_.In(6), "at_most", keys_, "number of keys in use");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
 
@@ -11,6 +14,9 @@ relay::Expr CheckedValues(NodeImport& n, const relay::Expr& values, const char* 
                           const char* what);
 /// Throws ModelFormatError where dimension `i` of `a` and `j` of `b`, which have to be the same, are known and differ.
 void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what);
+/// `x` of whose dimensions some (the first of each pair) are some of another's: as CheckSameSize, when the model runs
+/// where only a run knows them.
+Term OfSameSize(const Term& x, const std::vector<std::pair<int, int>>& axes, const Term& other, const char* what);
 /// The integers, none of which may be less: refused at once where they are known.
 Term AtLeast(const Term& values, int64_t least, const char* what);
 /// The integers (int64, a scalar or a vector), which have to be those expected when the model runs.

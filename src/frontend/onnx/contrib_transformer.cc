@@ -203,6 +203,8 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
   q = SplitHeads(n, q, heads);
   if (RankOf(k) == 3) k = SplitHeads(n, k, heads);
   if (RankOf(v) == 3) v = SplitHeads(n, v, heads);
+  k = OfSameSize({n, k}, {{0, 0}, {1, 1}, {3, 3}}, {n, q}, "batches, heads or sizes of queries and keys");
+  v = OfSameSize({n, v}, {{0, 0}, {1, 1}, {2, 2}}, {n, k}, "batches, heads or lengths of keys and values");
   if (n.Has(6) != n.Has(7)) n.Invalid("past key and value have to be given together");
   if (n.Has(6)) {
     k = n.Concat({n.In(6), k}, 2);

@@ -60,6 +60,27 @@ void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what)
   if (x != nullptr && y != nullptr && *x != *y) a.node().Invalid(StrCat(what, " are ", *x, " and ", *y));
 }
 
+Term OfSameSize(const Term& x, const std::vector<std::pair<int, int>>& axes, const Term& other, const char* what) {
+  bool same = true;
+  std::vector<Term> dims;
+  Array<PrimExpr> hints;
+  for (int i = 0; i < x.rank(); ++i) {
+    const PrimExpr& own = x.shape()[static_cast<size_t>(i)];
+    const auto pair = std::find_if(axes.begin(), axes.end(), [i](const auto& axis) { return axis.first == i; });
+    const bool checked = pair != axes.end();
+    const PrimExpr wanted = checked ? other.shape()[static_cast<size_t>(pair->second)] : own;
+    if (checked) CheckSameSize(other, pair->second, x, i, what);
+    const bool known = !checked || (!IsAnyDim(own) && StructuralEqual(own, wanted));
+    same = same && known;
+    dims.push_back(known ? onnx::DimOf(x, i) : EqualTo(onnx::DimOf(x, i), onnx::DimOf(other, pair->second), what));
+    const PrimExpr& best = AsConstInt(own) != nullptr ? own : wanted;
+    hints.push_back(IsAnyDim(best) ? PrimExpr(int64_t{-1}) : best);
+  }
+  if (same) return x;
+  NodeImport& n = x.node();
+  return {n, n.Call("dyn.reshape", {x, Stack(dims)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
+}
+
 Term AtLeast(const Term& values, int64_t least, const char* what) {
   NodeImport& n = values.node();
   if (auto known = n.KnownElements(values)) {
@@ -123,17 +144,15 @@ Term SizeOfSampled(const Term& x, int axis, const Term& size) {
 Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std::string& mode) {
   NodeImport& n = x.node();
   Expr checked = widths;
-  const bool has_elements = std::all_of(x.shape().begin(), x.shape().end(), [](const PrimExpr& dim) {
-    const int64_t* size = AsConstInt(dim);
-    return size != nullptr && *size > 0;
-  });
-  if (mode != "constant" && !has_elements) {
-    // What is repeated has to be there. The check's result is the sizes, which the widths are made to depend on.
-    const Term sizes = onnx::ShapeOf(x);
-    const Term added = Max(widths.Slice(1, 0, 1), widths.Slice(1, 1, 2)).Reshape({x.rank()});
-    const Term least = Min(Max(added, 0), 1);
-    const Term same(n, CheckedValues(n, sizes, "at_least", least, "size of a padded dimension"));
-    checked = widths + (same - sizes).Expand(1);
+  if (mode != "constant") {
+    // What is repeated has to be there. The check's result is what is left of the sizes where negative widths have cut
+    // them, which the widths are made to depend on.
+    const Term before = widths.Slice(1, 0, 1).Reshape({x.rank()}), after = widths.Slice(1, 1, 2).Reshape({x.rank()});
+    const Term left = onnx::ShapeOf(x) + Min(before, 0) + Min(after, 0);
+    const Term added = Min(Max(Max(before, after), 0), 1);
+    const Term least = (added - 1.0) * static_cast<double>(INT32_MAX) + 1.0;  // 1 where there are any, else all will do
+    const Term same(n, CheckedValues(n, left, "at_least", least, "size of a padded dimension"));
+    checked = widths + (same - left).Expand(1);
   }
   return n.Call("dyn.nn.pad", {x, checked, value}, {{"pad_mode", mode}});
 }

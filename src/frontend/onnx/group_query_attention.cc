@@ -83,9 +83,13 @@ bool GroupQueryAttention::HasRoom(const Term& total) const {
 void GroupQueryAttention::Split() {
   const Term all = In(n_, 0);
   if (n_.Has(1) && n_.Has(2)) {
+    auto beside = [&](size_t i) {
+      if (n_.Rank(i) != all.rank()) n_.Invalid("query, key and value have different ranks");
+      return OfSameSize(In(n_, i), {{0, 0}, {1, 1}}, all, "batches or lengths of query and key or value");
+    };
     q_ = Heads(all, heads_);
-    k_ = Heads(In(n_, 1), kv_heads_);
-    v_ = Heads(In(n_, 2), kv_heads_);
+    k_ = Heads(beside(1), kv_heads_);
+    v_ = Heads(beside(2), kv_heads_);
     return;
   }
   if (all.rank() != 3) n_.Invalid("the operand's rank isn't 3");

@@ -346,16 +346,17 @@ Expr ImportPad(NodeImport& n) {
   } else if (n.Has(2)) {
     value = n.Rank(2) == 0 ? n.In(2) : n.Reshape(n.In(2), {});
   }
-  bool negative = false;
+  bool negative = false, beyond = false;
   for (size_t i = 0; i < pads.before.size(); ++i) negative |= pads.before[i] < 0 || pads.after[i] < 0;
   for (size_t i = 0; negative && i < pads.before.size(); ++i) {
     const int64_t* size = AsConstInt(TypeOf(x)->shape[i]);
     if (size != nullptr && *size + pads.before[i] + pads.after[i] < 0) {
       n.Invalid(StrCat("'pads' remove more than all of dimension ", i, ", which is ", *size));
     }
+    beyond |= size != nullptr && *size + std::min<int64_t>(pads.before[i], 0) + std::min<int64_t>(pads.after[i], 0) < 0;
   }
   if (!negative) return n.Pad(x, pads.before, pads.after, value, mode);
-  if (mode != "constant" || !IsStatic(TypeOf(x))) {
+  if (mode != "constant" || beyond || !IsStatic(TypeOf(x))) {
     Ints widths;
     for (size_t i = 0; i < pads.before.size(); ++i) widths.insert(widths.end(), {pads.before[i], pads.after[i]});
     Expr width = n.Reshape(n.IntVector(widths), {n.Rank(0), 2});
@@ -366,7 +367,6 @@ Expr ImportPad(NodeImport& n) {
     int64_t size = n.StaticDim(x, static_cast<int>(i));
     int64_t begin = std::max<int64_t>(-pads.before[i], 0);
     int64_t end = size - std::max<int64_t>(-pads.after[i], 0);
-    if (begin > end) n.Unsupported("negative pads that cut more than there is aren't implemented");
     x = n.Slice(x, static_cast<int>(i), begin, end);
     pads.before[i] = std::max<int64_t>(pads.before[i], 0);
     pads.after[i] = std::max<int64_t>(pads.after[i], 0);

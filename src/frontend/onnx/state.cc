@@ -23,12 +23,9 @@ const DataType kInt64 = DataType::Int(64);
 Expr ImportSwiGlu(NodeImport& n) {
   Term a = In(n, 0), b = In(n, 1);
   if (a.rank() != b.rank()) n.Invalid(StrCat("the operands have ranks ", a.rank(), " and ", b.rank()));
-  bool same = true;
-  for (int i = 0; i < a.rank(); ++i) {
-    CheckSameSize(a, i, b, i, "sizes of the operands, which aren't broadcast,");
-    same = same && StructuralEqual(a.shape()[static_cast<size_t>(i)], b.shape()[static_cast<size_t>(i)]);
-  }
-  if (!same) b = ReshapeTo(b, ShapeOf(a));  // refuses another number of elements
+  std::vector<std::pair<int, int>> axes;
+  for (int i = 0; i < a.rank(); ++i) axes.emplace_back(i, i);
+  b = OfSameSize(b, axes, a, "sizes of the operands, which aren't broadcast,");
   return (a * (a * n.Float("alpha", 1.0)).Op("sigmoid")) * b;
 }
 
@@ -55,7 +52,9 @@ std::vector<Expr> ImportCausalConv(NodeImport& n) {
     n.Invalid(StrCat("'activation' is ", QuoteName(activation)));
   }
   if (n.Rank(0) != 3 || n.Rank(1) != 3) n.Invalid("the operand and the weights have to have rank 3");
-  Term x = In(n, 0), weights = In(n, 1).As(kFloat32);
+  Term x = In(n, 0);
+  const Term given = WithSizes(In(n, 1), {-1, 1, -1}, "the weights").As(kFloat32);
+  const Term weights = OfSameSize(given, {{0, 1}}, x, "channels of the operand and the weights");
   const Term taps = AtLeast(DimOf(weights, 2), 1, "number of the weights' elements"), kept = taps - 1;
   Term length = DimOf(x, 2), padded = x;
   if (n.Has(3)) {
@@ -77,7 +76,10 @@ std::vector<Expr> ImportCausalConv(NodeImport& n) {
                             {{"pad_mode", std::string("constant")}}));
   }
   Term y = SumOfTaps(padded.As(kFloat32), weights, length, taps);
-  if (n.Has(2)) y = y + In(n, 2).As(kFloat32).Expand(1);
+  if (n.Has(2)) {
+    if (n.Rank(2) != 1) n.Invalid(StrCat("the bias has rank ", n.Rank(2), ", expected 1"));
+    y = y + OfSameSize(In(n, 2), {{0, 1}}, x, "channels of the operand and the bias").As(kFloat32).Expand(1);
+  }
   y = y.As(x.dtype());
   if (activation != "none") {
     Term w = y.As(kFloat32);
@@ -126,10 +128,6 @@ class LinearAttention {
     for (size_t i = 0; i < 3; ++i) {
       if (n_.Rank(i) != 3) n_.Invalid("query, key and value have to have rank 3");
     }
-    for (size_t i = 1; i < 3; ++i) {
-      CheckSameSize(In(n_, 0), 0, In(n_, i), 0, "the batches of query and key or value");
-      CheckSameSize(In(n_, 0), 1, In(n_, i), 1, "the lengths of query and key or value");
-    }
     if (n_.Has(3) && n_.Rank(3) != 4) n_.Invalid(StrCat("the state has rank ", n_.Rank(3), ", expected 4"));
     const Term key = Heads(1, heads_), value = Heads(2, heads_);
     const Term size = DimOf(key, 3).As(kFloat32);
@@ -140,7 +138,7 @@ class LinearAttention {
     Term q = heads.Reshape({0, 0, -4, heads_, q_heads_ / heads_, 0});
     std::vector<Term> sequences{q, key, value};
     if (gated_) sequences.push_back(Decay(key));
-    if (delta_) sequences.push_back(In(n_, 5).As(kFloat32).Expand(3));
+    if (delta_) sequences.push_back(Beside(5).As(kFloat32).Expand(3));
     Term state = n_.Has(3) ? In(n_, 3).As(kFloat32) : Zeros(DimOf(key, 3), DimOf(value, 3));
     std::vector<Term> rows;
     Term last = Run(sequences, state, &rows);
@@ -153,7 +151,14 @@ class LinearAttention {
   Term Heads(size_t i, int64_t heads) {
     const int64_t* width = AsConstInt(In(n_, i).shape()[2]);
     if (width != nullptr && *width % heads != 0) n_.Invalid(StrCat(heads, " heads don't divide ", *width, " columns"));
-    return WithHeads(In(n_, i).As(kFloat32), heads, "the number of heads");
+    return WithHeads(Beside(i).As(kFloat32), heads, "the number of heads");
+  }
+  /// Input `i`, of the batch and the length of the queries.
+  Term Beside(size_t i) {
+    if (n_.Rank(i) != 3) n_.Invalid(StrCat("input ", i, " has rank ", n_.Rank(i), ", expected 3"));
+    return i == 0
+               ? In(n_, 0)
+               : OfSameSize(In(n_, i), {{0, 0}, {1, 1}}, In(n_, 0), "batches or lengths beside those of the queries");
   }
   Term Decay(const Term& key) {
     const Term decay = Heads(4, heads_);
@@ -223,9 +228,8 @@ Expr ImportFlexAttention(NodeImport& n) {
     if (n.Rank(i) != 4) n.Invalid("Q, K and V have to have rank 4");
   }
   Term q = In(n, 0), k = In(n, 1), v = In(n, 2);
-  for (const Term& other : {k, v}) CheckSameSize(q, 0, other, 0, "the batches of Q and K or V");
-  CheckSameSize(k, 1, v, 1, "the heads of K and V");
-  CheckSameSize(k, 2, v, 2, "the lengths of K and V");
+  k = OfSameSize(k, {{0, 0}}, q, "batches of Q and K");
+  v = OfSameSize(v, {{0, 0}, {1, 1}, {2, 2}}, k, "batches, heads or lengths of K and V");
   auto repeated = [&](const Term& t) { return Term(n, RepeatHeads(n, t, q)); };
   const int64_t* size = AsConstInt(q.shape()[3]);
   Term factor = q.Number(1);
