@@ -11,6 +11,7 @@
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/attrs/reduce.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/evaluate.h"
 
@@ -374,6 +375,41 @@ std::optional<NDArray> Convolution(const Conv2DAttrs* attrs, const NDArray& data
   return out;
 }
 
+/// The sum of int32, which wraps: of the weights of a product of bytes, over thousands of rows.
+NDArray IntegerSum(const ReduceAttrs* attrs, const NDArray& data, const Shape& shape) {
+  const Shape& from = data.shape();
+  const size_t rank = from.size();
+  std::vector<bool> reduced(rank, !attrs->axis.has_value() || attrs->exclude);
+  if (attrs->axis.has_value()) {
+    for (int axis : NormalizeAxes(*attrs->axis, rank)) reduced[static_cast<size_t>(axis)] = !attrs->exclude;
+  }
+  Shape strides(rank, 0);
+  int64_t kept = 1;
+  for (size_t i = rank; i-- > 0;) {
+    if (reduced[i]) continue;
+    strides[i] = kept;
+    kept *= from[i];
+  }
+  NDArray out = NDArray::Empty(shape, data.dtype());
+  auto* sums = out.Data<uint32_t>();
+  std::fill_n(sums, kept, 0U);
+  const auto* next = data.Data<uint32_t>();
+  const int64_t row = rank == 0 ? 1 : from[rank - 1], rows = row == 0 ? 0 : NumElements(from) / row;
+  const int64_t step = rank == 0 ? 0 : strides[rank - 1];
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t at = 0, rest = r;
+    for (size_t i = rank < 2 ? 0 : rank - 1; i-- > 0; rest /= from[i]) at += rest % from[i] * strides[i];
+    uint32_t* to = sums + at;
+    if (step == 0) {
+      for (int64_t i = 0; i < row; ++i) *to += next[i];
+    } else {
+      for (int64_t i = 0; i < row; ++i) to[i] += next[i];
+    }
+    next += row;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,
@@ -389,6 +425,7 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
     if (name == "layout_transform") return TransformLayout(attrs.as<LayoutTransformAttrs>(), args[0], shape);
     if (name == "transpose") return Transpose(attrs, args[0], shape);
     if (name == "strided_slice") return Slice(attrs, args[0], shape);
+    if (name == "sum" && dtype == DataType::Int(32)) return IntegerSum(attrs.as<ReduceAttrs>(), args[0], shape);
     if (name == "full") return CopyWithStrides(args[0], shape, Shape(shape.size(), 0));
   }
   if (name == "concatenate" && !shape.empty()) return Concatenate(attrs, args, shape, dtype);

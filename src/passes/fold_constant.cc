@@ -28,7 +28,8 @@ constexpr int64_t kMaxTotalBytes = int64_t{1} << 30;
 constexpr double kMaxMacs = 1e8;
 
 /// What a folded reduction reads, in bytes. The interpreter adds one after the other, generated code in many sums,
-/// which is faster and loses fewer digits.
+/// which is faster and loses fewer digits. Sums of int32 (of a quantised weight's columns) are exact, and are computed
+/// in bulk.
 constexpr int64_t kMaxReducedBytes = int64_t{1} << 18;
 
 ConstantEvaluator& Evaluator() {
@@ -221,7 +222,10 @@ class Folder : public ExprMutator {
     if (!bytes || *bytes > kMaxResultBytes) return Expr();
     int64_t given = 0;
     for (const Expr& arg : call->args) given += StaticBytes(SetType(arg)).value_or(0);
-    if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce && given > kMaxReducedBytes) {
+    const auto* tensor = pre->checked_type().as<TensorTypeNode>();
+    const bool exact = op->name == "sum" && tensor != nullptr && tensor->dtype == DataType::Int(32);
+    if (!exact && op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce &&
+        given > kMaxReducedBytes) {
       return Expr();
     }
     int64_t added = *bytes;
