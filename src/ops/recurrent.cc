@@ -3,6 +3,7 @@
 // ONNX LSTM-14 and GRU-14 (linear_before_reset) with their default activations.
 #include "ops/recurrent.h"
 
+#include "ops/byte_recurrent.h"
 #include "ops/families.h"
 #include "ops/loops.h"
 #include "ops/macs.h"
@@ -178,6 +179,7 @@ OpRegistration RecurrentOp(const std::string& name, const std::string& text, Rec
 void RegisterRecurrentOps() {
   RegisterCell<RecurrentCell::kLstm>("nn.lstm", "A long short-term memory layer, gates in the order i, o, f, c.");
   RegisterCell<RecurrentCell::kGru>("nn.gru", "A layer of gated recurrent units, gates in the order z, r, h.");
+  RegisterByteRecurrentOps();
 }
 
 }  // namespace treadle::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU, LSTM and DynamicQuantizeLSTM. Layers of the usual form are one operator (nn.lstm, nn.gru); others are
-// unrolled over a sequence of known length, else a loop. Products with the inputs of all steps are one.
+// RNN, GRU, LSTM and DynamicQuantizeLSTM. Layers of the usual form are one operator (nn.lstm, nn.gru,
+// qnn.contrib_lstm); others are unrolled over a sequence of known length, else a loop. Products with the inputs of all
+// steps are one.
 #include <algorithm>
 #include <functional>
 
@@ -60,12 +61,14 @@ struct Recurrent {
   /// Whether the layer is what an operator of its own computes, but for what the cell adds.
   bool IsUsual() const {
     const bool floats = dtype == DataType::Float(32) || dtype == DataType::Float(64);
-    return floats && !quantised && usual_activations && clip == 0 && !HasLengths();
+    return floats && usual_activations && clip == 0 && (quantised || !HasLengths());
   }
   /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
   /// [steps * batch, gates * hidden]; [steps, batch, gates * hidden] for a loop.
   Expr Projected(int64_t d, int64_t biased_gates) const;
   Expr BySteps(const Expr& projected) const;
+  /// The operand; where it's quantised, 0 at steps that no sequence has, which don't count for its range.
+  Expr Counted() const;
   /// What every step reads; within a loop, the variables that carry it. Weights stay constants there.
   std::vector<Expr> shared;
   /// The number of `value` in `shared`.
@@ -257,11 +260,19 @@ Expr Recurrent::Product(const Expr& rows, const Weight& weight) const {
   return n.Call("multiply", {n.Cast(product.Import1(), dtype), n.Call("multiply", {bytes[1], weight.scale})});
 }
 
+Expr Recurrent::Counted() const {
+  if (!quantised || !HasLengths()) return x;
+  const Expr longest = n.Call("max", {lengths}, {{"axis", Ints{0}}, {"keepdims", true}});
+  const Expr of_all = n.Call("add", {n.Call("subtract", {lengths, lengths}), longest});
+  return n.Call("sequence_mask", {x, of_all}, {{"axis", int64_t{0}}});
+}
+
 Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
   // One product for the rows of all steps, however many there are.
-  const Term all(n, x);
+  const Expr data = Counted();
+  const Term all(n, data);
   const Expr rows = input >= 0
-                        ? n.Reshape(x, {steps < 0 || batch < 0 ? -1 : steps * batch, input})
+                        ? n.Reshape(data, {steps < 0 || batch < 0 ? -1 : steps * batch, input})
                         : ReshapeTo(all, {onnx::DimOf(all, 0) * onnx::DimOf(all, 1), onnx::DimOf(all, 2)}).expr();
   Expr y = Product(rows, WeightOf(1, 8, d));
   if (!n.Has(3)) return BySteps(y);
@@ -372,20 +383,44 @@ Unrolled Unroll(Recurrent& r, int64_t d, const Expr& projected, std::vector<Expr
   return result;
 }
 
-/// The layer as one operator, whose operands between the weight and the states are `more`.
-Unrolled AsOperator(const Recurrent& r, const char* op, int64_t d, const Expr& projected, const Array<Expr>& more,
-                    const std::vector<size_t>& states) {
+/// The layer as one operator, of the operands that are between x and the states.
+Unrolled AsOperator(const Recurrent& r, const char* op, int64_t d, const Expr& projected,
+                    const Array<Expr>& weight_and_more, const std::vector<size_t>& states) {
   NodeImport& n = r.n;
   const bool stepped = r.steps < 0;
-  const Expr x = stepped ? projected : n.Reshape(projected, {r.steps, r.batch, r.gates * r.hidden});
-  Array<Expr> operands{x, r.OfDirection(r.recurrent, d)};
-  for (const Expr& e : more) operands.push_back(e);
+  Array<Expr> operands{stepped ? projected : n.Reshape(projected, {r.steps, r.batch, r.gates * r.hidden})};
+  for (const Expr& e : weight_and_more) operands.push_back(e);
   for (size_t input : states) operands.push_back(r.InitialState(input, d, true));
   const Expr results = n.Call(op, operands, {{"reverse", r.Reversed(d)}});
   Unrolled result;
   result.all_outputs = n.Item(results, 0);
   for (size_t s = 0; s < states.size(); ++s) result.states.push_back(n.Item(results, static_cast<int>(s) + 1));
   return result;
+}
+
+/// What qnn.contrib_lstm reads between x and the states: the weight in int8, its scales and zero points, and lengths.
+Array<Expr> ByteOperands(const Recurrent& r, int64_t d) {
+  NodeImport& n = r.n;
+  constexpr int64_t kHalf = 128;
+  const DataType number = DataType::Int(32);
+  const int64_t columns = r.gates * r.hidden;
+  auto of_columns = [&](const Expr& value) { return n.Call("broadcast_to", {value}, {{"shape", Ints{columns}}}); };
+  Weight weight = r.WeightOf(2, 10, d);
+  weight.zero = n.Cast(weight.zero, number);
+  if (TypeOf(weight.values)->dtype == DataType::UInt(8)) {
+    const DataType wide = DataType::Int(16);
+    const Expr centred = n.Call("subtract", {n.Cast(weight.values, wide), n.Scalar(wide, kHalf)});
+    weight.values = n.Cast(centred, DataType::Int(8));
+    weight.zero = n.Call("subtract", {weight.zero, n.Scalar(number, kHalf)});
+  }
+  Expr lengths = r.lengths;
+  if (!r.HasLengths()) {
+    const Expr steps = r.steps >= 0 ? n.Scalar(number, static_cast<double>(r.steps)) : n.Reshape(DimOf(n, r.x, 0), {});
+    lengths = r.batch >= 0
+                  ? n.Call("broadcast_to", {steps}, {{"shape", Ints{r.batch}}})
+                  : n.Call("dyn.full", {n.Cast(steps, number), n.Reshape(DimOf(n, r.x, 1), {1})}, {{"dtype", number}});
+  }
+  return {weight.values, of_columns(weight.scale), of_columns(weight.zero), n.Cast(lengths, number)};
 }
 
 /// Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden]; batch first with layout 1.
@@ -437,7 +472,7 @@ std::vector<Expr> ImportGru(NodeImport& n) {
     if (linear && r.IsUsual()) {
       const Expr none = n.Const(ArrayOf(Ints(static_cast<size_t>(r.hidden), 0), {r.hidden}, r.dtype));
       const Expr bias = n.Has(3) ? n.Slice(r.OfDirection(r.biases, d), 0, 5 * r.hidden, 6 * r.hidden) : none;
-      unrolled.push_back(AsOperator(r, "nn.gru", d, projected, {bias}, {5}));
+      unrolled.push_back(AsOperator(r, "nn.gru", d, projected, {r.OfDirection(r.recurrent, d), bias}, {5}));
       continue;
     }
     const Expr recurrence = r.OfDirection(r.recurrent, d);
@@ -476,7 +511,9 @@ std::vector<Expr> ImportLstmOf(NodeImport& n, bool quantised) {
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, 4);
     if (!input_forget && !n.Has(7) && r.IsUsual()) {
-      unrolled.push_back(AsOperator(r, "nn.lstm", d, projected, {}, {5, 6}));
+      const bool bytes = r.quantised;
+      const Array<Expr> operands = bytes ? ByteOperands(r, d) : Array<Expr>{r.OfDirection(r.recurrent, d)};
+      unrolled.push_back(AsOperator(r, bytes ? "qnn.contrib_lstm" : "nn.lstm", d, projected, operands, {5, 6}));
       continue;
     }
     const auto recurrence = r.SharedWeight(2, 10, d);

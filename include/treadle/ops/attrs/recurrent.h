@@ -31,4 +31,20 @@ class PackedRecurrentAttrs : public AttrsNode {
   }
 };
 
+/// Of forms of qnn.contrib_lstm with packed weights (targets/cpu/kernels/byte_recurrent.cc).
+class PackedByteRecurrentAttrs : public AttrsNode {
+ public:
+  bool reverse = false;
+  bool share_panels = false;
+  bool complements = false;
+  TREADLE_DECLARE_NODE(PackedByteRecurrentAttrs, AttrsNode, "relay.attrs.PackedByteRecurrentAttrs");
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("reverse", &PackedByteRecurrentAttrs::reverse).Doc("From the last step to the first");
+    r.Field("share_panels", &PackedByteRecurrentAttrs::share_panels).Doc("Whether threads share the units of a step");
+    r.Field("complements", &PackedByteRecurrentAttrs::complements)
+        .Doc("Words from the number of a state's words on are its words again, odd bytes x being 255 - x");
+  }
+};
+
 }  // namespace treadle::ops

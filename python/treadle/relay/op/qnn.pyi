@@ -63,8 +63,18 @@ def contrib_listed_dense(data: ExprLike, weight: ExprLike, words: ExprLike, corr
         complements: bool = False) -> Expr:
     """Matrix product of bytes with lists of the words of a row that weights meet, in int32."""
 
+def contrib_listed_lstm(x: ExprLike, weight: ExprLike, words: ExprLike, scale: ExprLike, zero_point: ExprLike,
+        offset: ExprLike, lengths: ExprLike, h: ExprLike, c: ExprLike, reverse: bool = False,
+        share_panels: bool = False, complements: bool = False) -> Expr:
+    """qnn.contrib_lstm with lists of words of the weight."""
+
 def contrib_lookup(data: ExprLike, table: ExprLike) -> Expr:
     """The table's entry for each byte, in the order of their bits."""
+
+def contrib_lstm(x: ExprLike, weight: ExprLike, scale: ExprLike, zero_point: ExprLike, lengths: ExprLike, h: ExprLike,
+        c: ExprLike, reverse: bool = False) -> Expr:
+    """A long short-term memory layer, gates in the order i, o, f, c, with a recurrent weight of bytes: the
+    states of all samples are quantised to uint8 before each step, as by DynamicQuantizeLinear."""
 
 def contrib_pack_tiles(weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',
         transpose_a: bool = False, transpose_b: bool = False) -> Expr:
@@ -77,6 +87,11 @@ def contrib_pack_words(weight: ExprLike, units: int | None = None, out_dtype: DT
 def contrib_packed_dense(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void'
         ) -> Expr:
     """Matrix product of bytes or int16 with a packed right operand, in int32."""
+
+def contrib_packed_lstm(x: ExprLike, weight: ExprLike, scale: ExprLike, zero_point: ExprLike, offset: ExprLike,
+        lengths: ExprLike, h: ExprLike, c: ExprLike, reverse: bool = False, share_panels: bool = False,
+        complements: bool = False) -> Expr:
+    """qnn.contrib_lstm with a packed weight."""
 
 def contrib_round_clamp(data: ExprLike, low: ExprLike, high: ExprLike) -> Expr:
     """data clamped to [low, high] and rounded half to even, in int32; NaN gives low."""

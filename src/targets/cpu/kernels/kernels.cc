@@ -23,6 +23,7 @@ Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, 
   if (op->name == "qnn.contrib_conv2d") return ByteConvProblem(call, args);
   if (op->name == "nn.conv2d_transpose") return ConvTransposeProblem(call, args);
   if (op->name == "nn.attention") return AttentionProblem(call, args);
+  if (op->name == "qnn.contrib_lstm") return ByteRecurrentProblem(call, args, machine);
   if (op->name == "nn.lstm" || op->name == "nn.gru") return RecurrentProblem(call, args);
   if (op->name == "nn.dense" || op->name == "nn.matmul" || op->name == "nn.batch_matmul") {
     return MatmulProblem(call, args);

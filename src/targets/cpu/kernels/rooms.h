@@ -13,6 +13,7 @@ Problem ConvTransposeProblem(const relay::CallNode* call, const relay::LayoutArg
 Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem AttentionProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem RecurrentProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
+Problem ByteRecurrentProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine);
 
 /// Attributes of the sum of a product with a packed right operand (batch.., n / 16, k, 16), which kernel matmul.packed
 /// schedules.
