@@ -4,7 +4,7 @@
 // these, as in the form of floats (recurrent.cc). Columns of the weight are in the order in which they are read,
 // (units / 16, gates, 16).
 //
-// Weights are packed as words of four bytes along k, (blocks of 16 columns, words, 16), which meet the states' words by
+// Weights are packed as words of four bytes along k, (units / 16, words, gates, 16), which meet the states' words by
 // dot products; constant ones on AVX2 as lists of words for each 8 columns (byte_lists.h).
 #include "ops/byte_recurrent.h"
 
@@ -309,7 +309,7 @@ class StepWriter {
       Array<Stmt> products;
       for (int64_t g = 0; g < kGates; ++g) {
         products.push_back(Lanes([&](const PrimExpr& lane) {
-          const PrimExpr weight = Load(in_[kByteWeight], {p * Index(kGates) + Index(g), k, lane});
+          const PrimExpr weight = Load(in_[kByteWeight], {p, k, Index(g), lane});
           const PrimExpr dot = tir::dot_bytes(Word(b, k * Index(kBytes)), weight);
           return Store(sums, Load(sums, {Index(g), lane}) + dot, {Index(g), lane});
         }));
@@ -375,13 +375,12 @@ Type PackedInfer(const InferContext& context) {
   CheckRank(scale, 1, "scale");
   const int64_t columns = DimValue(scale->shape[0]), units = columns / kGates;
   if (units < 1 || columns % kGates != 0) throw ShapeError("the number of units has to be known and positive");
-  const int64_t blocks = PanelsOf(units) * kGates;
   if (kListed) {
     CheckPacked(weight, kInt, {PanelsOf(units), -1, kPanelLists, 2, kListBlock}, "weight");
     const std::vector<int64_t> words{PanelsOf(units), DimValue(weight->shape[1]), kPanelLists, 2};
     CheckPacked(context.Tensor(kLists, "words"), kInt, words, "words");
   } else {
-    CheckPacked(weight, kInt, {blocks, WordsOf(units), kLanes}, "weight");
+    CheckPacked(weight, kInt, {PanelsOf(units), WordsOf(units), kGates, kLanes}, "weight");
   }
   CheckPacked(context.Tensor(at.offset, "offset"), kInt, {2, columns}, "offset");
   return InferByteLstm(context, units, {at.scale, at.zero, at.lengths});
@@ -511,7 +510,9 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
     }
     added = relay::Constant(correction);
   } else {
-    operands.push_back(CallWith<MatmulAttrs>("qnn.contrib_pack_words", {Ordered(weight, p.units)}, [](auto&) {}));
+    Expr words = CallWith<MatmulAttrs>("qnn.contrib_pack_words", {Ordered(weight, p.units)}, [](auto&) {});
+    words = MakeReshape(words, std::vector<int64_t>{PanelsOf(p.units), kGates, WordsOf(p.units), kLanes});
+    operands.push_back(MakeTranspose(words, {0, 2, 1, 3}));
     added = MakeZeros(IntArray({kGates * p.units}), kInt);
   }
   for (const Expr& e : {scale, zero, Offsets(weight, zero, p.units, added)}) operands.push_back(e);
@@ -542,7 +543,7 @@ void RegisterForm(const char* op, const char* kernel_name) {
   std::vector<OpArgument> arguments{
       {"x", "Tensor", "(steps, batch, 4 * units): products of the inputs, with biases"},
       {"weight", "Tensor",
-       kListed ? "(units / 16, entries, 8, 2, 8) words of four int8" : "(units / 16 * 4, words, 16) of four int8"}};
+       kListed ? "(units / 16, entries, 8, 2, 8) words of four int8" : "(units / 16, words, 4, 16) of four int8"}};
   if (kListed) {
     arguments.push_back({"words", "Tensor", "(units / 16, entries, 8, 2) int32: words of a state"});
   }
