@@ -37,6 +37,7 @@ void RegisterSliceOps();
 void RegisterSoftmaxOps();
 void RegisterSortOps();
 void RegisterThreefryOps();
+void RegisterTreeOps();
 void RegisterVisionOps();
 /// Of dyn.* operators, which have to be there.
 void RegisterStaticForms();

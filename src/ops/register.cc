@@ -41,6 +41,7 @@ void RegisterAllOps() {
     RegisterCombineOps();
     RegisterLossOps();
     RegisterThreefryOps();
+    RegisterTreeOps();
     RegisterVisionOps();
     RegisterAnnotationOps();
     RegisterQnnOps();

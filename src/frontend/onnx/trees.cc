@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
+
 namespace treadle::onnx {
 namespace {
 
@@ -11,9 +13,9 @@ using IntList = std::vector<int64_t>;
 constexpr int64_t kMaxDepth = 256;
 constexpr int64_t kMaxTableBytes = int64_t{1} << 30;
 
-/// Levels below the roots; refuses trees whose nodes aren't numbered, or go round.
-int64_t DepthOf(NodeImport& n, const Trees& trees) {
-  IntList level(trees.roots);
+/// Levels below a root; refuses trees whose nodes aren't numbered, or go round.
+int64_t DepthOf(NodeImport& n, const Trees& trees, int64_t root) {
+  IntList level{root};
   const auto count = static_cast<int64_t>(trees.nodes.size());
   for (int64_t depth = 0; depth <= kMaxDepth; ++depth) {
     IntList next;
@@ -52,6 +54,38 @@ void CheckTableSize(NodeImport& n, int64_t nodes, int64_t outputs) {
     n.Unsupported(StrCat(outputs, " outputs of ", nodes, " nodes: tables of more than ", kMaxTableBytes >> 20,
                          " MiB aren't implemented"));
   }
+}
+
+/// (rows, trees): the node where each row ends in each tree.
+Term Leaves(NodeImport& n, const Trees& trees, const Term& x) {
+  IntList features, children, kinds, depths, tests;
+  std::vector<double> splits;
+  bool missing = false;
+  for (size_t i = 0; i < trees.nodes.size(); ++i) {
+    const TreeNode& node = trees.nodes[i];
+    const bool leaf = node.test == TreeTest::kLeaf;
+    const auto self = static_cast<int64_t>(i), test = static_cast<int64_t>(node.test);
+    if (!leaf && std::find(tests.begin(), tests.end(), test) == tests.end()) tests.push_back(test);
+    features.push_back(leaf ? 0 : node.feature);
+    children.push_back(leaf ? self : node.yes);
+    children.push_back(leaf ? self : node.no);
+    kinds.push_back(leaf ? 0 : test + (node.missing_is_yes ? 8 : 0));
+    missing = missing || (!leaf && node.missing_is_yes);
+    splits.push_back(node.split);
+  }
+  for (int64_t root : trees.roots) depths.push_back(DepthOf(n, trees, root));
+  const int64_t depth = *std::max_element(depths.begin(), depths.end());
+  const auto count = static_cast<int64_t>(trees.nodes.size());
+  auto list = [&](const IntList& values) { return Term(n, n.IntVector(values, DataType::Int(32))); };
+  // A tree that is a leaf tests nothing, but loads.
+  Term columns = list(features);
+  if (AsConstInt(x.shape()[1]) == nullptr) {
+    columns = Term(n, CheckedValues(n, IntVec(n, features), "index", DimOf(x, 1), "feature"));
+  }
+  Term pairs(n, n.Const(ArrayOf(children, {count, 2}, DataType::Int(32))));
+  Term limits(n, n.Const(ArrayOf(splits, {count}, x.dtype())));
+  return {n, n.Call("tree_leaves", {x, list(trees.roots), list(depths), columns, limits, pairs, list(kinds)},
+                    {{"depth", depth}, {"tests", tests}, {"missing", missing}})};
 }
 
 }  // namespace
@@ -128,54 +162,16 @@ Term EvaluateTrees(NodeImport& n, const Trees& trees, const Term& x, const std::
   CheckTableSize(n, count, trees.outputs);
   const bool extreme = aggregate == "MIN" || aggregate == "MAX";
   const double nothing = !extreme ? 0 : (aggregate == "MIN" ? 1 : -1) * 3.4028234663852886e38;
-  IntList features, yes, no, tests, missing;
-  std::vector<double> splits, leaves(static_cast<size_t>(count * trees.outputs), nothing);
-  for (int64_t i = 0; i < count; ++i) {
-    const TreeNode& node = trees.nodes[static_cast<size_t>(i)];
-    const bool leaf = node.test == TreeTest::kLeaf;
-    features.push_back(leaf ? 0 : node.feature);
-    yes.push_back(leaf ? i : node.yes);
-    no.push_back(leaf ? i : node.no);
-    tests.push_back(static_cast<int64_t>(node.test));
-    missing.push_back(node.missing_is_yes ? 1 : 0);
-    splits.push_back(node.split);
-  }
+  std::vector<double> leaves(static_cast<size_t>(count * trees.outputs), nothing);
   for (const TreeWeight& w : trees.weights) {
     double& sum = leaves[static_cast<size_t>(w.node * trees.outputs + w.output)];
     sum = !extreme || sum == nothing ? (extreme ? w.weight : sum + w.weight)
           : aggregate == "MIN"       ? std::min(sum, w.weight)
                                      : std::max(sum, w.weight);
   }
-  const int64_t depth = DepthOf(n, trees);
-  // (rows, trees): the node where each row is in each tree.
-  Term at = BroadcastTo(IntVec(n, trees.roots).Expand(0),
-                        Stack({DimOf(x, 0), IntNum(n, static_cast<int64_t>(trees.roots.size()))}));
-  Term split_of(n, n.Const(ArrayOf(splits, {count}, x.dtype())));
-  for (int64_t level = 0; level < depth; ++level) {
-    auto of = [&](const IntList& list) { return IntVec(n, list).Take(at); };
-    Term value(n, n.Call("gather", {x, of(features)}, {{"axis", int64_t{1}}}));
-    Term split = split_of.Take(at), test = of(tests);
-    std::optional<Term> passes;
-    auto add = [&](TreeTest kind, const Term& result) {
-      const bool used = std::count(tests.begin(), tests.end(), static_cast<int64_t>(kind)) != 0;
-      if (!used) return;
-      Term here = (test == static_cast<double>(kind)) && result;
-      passes = passes ? *passes || here : here;
-    };
-    add(TreeTest::kLessEqual, value <= split);
-    add(TreeTest::kLess, value < split);
-    add(TreeTest::kGreaterEqual, value >= split);
-    add(TreeTest::kGreater, value > split);
-    add(TreeTest::kEqual, value == split);
-    add(TreeTest::kNotEqual, value != split);
-    if (std::count(missing.begin(), missing.end(), 1) != 0) {
-      Term nan = value.Op("isnan") && of(missing) == 1.0;
-      passes = passes ? *passes || nan : nan;
-    }
-    at = passes->Select(of(yes), of(no));
-  }
+  Term at = Leaves(n, trees, x);
   Term leaf(n, n.Const(ArrayOf(leaves, {count, trees.outputs}, x.dtype())));
-  Term all = leaf.Take(at);  // (rows, trees, outputs)
+  Term all = leaf.Op("take", at, {{"axis", int64_t{0}}, {"mode", std::string("fast")}});  // (rows, trees, outputs)
   if (extreme) return all.Reduce(aggregate == "MIN" ? "min" : "max", {1});
   Term sum = all.Sum({1});
   return aggregate == "SUM" ? sum : sum * (1.0 / static_cast<double>(trees.roots.size()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision trees out of gathers: all rows go down all trees together, one level at a time.
+// Decision trees: tree_leaves finds the leaves, whose weights are then summed.
 #pragma once
 
 #include <cstdint>

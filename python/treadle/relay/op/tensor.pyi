@@ -448,6 +448,10 @@ def topk(data: ExprLike, k: int | Expr = 1, axis: int = -1, ret_type: str = 'bot
 def transpose(data: ExprLike, axes: Sequence[int] | None = None) -> Expr:
     """The dimensions in another order; None: reversed."""
 
+def tree_leaves(data: ExprLike, roots: ExprLike, depths: ExprLike, features: ExprLike, splits: ExprLike,
+        children: ExprLike, kinds: ExprLike, depth: int = 0, tests: Sizes = (), missing: bool = False) -> Expr:
+    """The leaf where each row ends in each tree (rows, trees)."""
+
 def trilu(data: ExprLike, k: ExprLike, upper: bool = True) -> Expr:
     """The upper or lower triangle of a matrix."""
 
