@@ -60,15 +60,15 @@ def _add(name, make, kind="normal", task=None, **options):
     ENTRIES[name] = lambda: (_fitted(make, kind, task), options, kind)
 
 
-def _scikit_learn():  # noqa: C901
+def _scikit_learn():
     from sklearn import (calibration, cluster, compose, cross_decomposition, decomposition, discriminant_analysis, ensemble, feature_extraction,
-                         feature_selection, gaussian_process, impute, kernel_approximation, linear_model, mixture, multiclass, multioutput,
+                         feature_selection, gaussian_process, impute, linear_model, mixture, multiclass, multioutput,
                          naive_bayes, neighbors, neural_network, pipeline, preprocessing, random_projection, svm, tree)
 
     linear, trees = linear_model.LogisticRegression, dict(n_estimators=20, random_state=0)
     classifiers = dict(
         LogisticRegression=linear, LogisticRegressionCV=lambda: linear_model.LogisticRegressionCV(cv=3), SGDClassifier=lambda: linear_model.SGDClassifier(loss="log_loss"),
-        Perceptron=linear_model.Perceptron, RidgeClassifier=linear_model.RidgeClassifier, LinearSVC=svm.LinearSVC, SVC=lambda: svm.SVC(probability=True),
+        Perceptron=linear_model.Perceptron, RidgeClassifier=linear_model.RidgeClassifier, SVC=lambda: svm.SVC(probability=True),
         NuSVC=lambda: svm.NuSVC(nu=0.2, probability=True), GaussianNB=naive_bayes.GaussianNB, BernoulliNB=naive_bayes.BernoulliNB,
         KNeighborsClassifier=neighbors.KNeighborsClassifier, RadiusNeighborsClassifier=lambda: neighbors.RadiusNeighborsClassifier(9, outlier_label="most_frequent"),
         DecisionTreeClassifier=tree.DecisionTreeClassifier, ExtraTreeClassifier=tree.ExtraTreeClassifier, RandomForestClassifier=lambda: ensemble.RandomForestClassifier(**trees),
@@ -77,8 +77,8 @@ def _scikit_learn():  # noqa: C901
         BaggingClassifier=lambda: ensemble.BaggingClassifier(**trees), MLPClassifier=lambda: neural_network.MLPClassifier(max_iter=50),
         LinearDiscriminantAnalysis=discriminant_analysis.LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis=discriminant_analysis.QuadraticDiscriminantAnalysis,
         CalibratedClassifierCV=lambda: calibration.CalibratedClassifierCV(linear(), cv=3), OneVsRestClassifier=lambda: multiclass.OneVsRestClassifier(linear()),
-        OneVsOneClassifier=lambda: multiclass.OneVsOneClassifier(linear()), OutputCodeClassifier=lambda: multiclass.OutputCodeClassifier(linear()),
-        VotingClassifier=lambda: ensemble.VotingClassifier([("a", linear()), ("b", tree.DecisionTreeClassifier(max_depth=4))], voting="soft"),
+        OneVsOneClassifier=lambda: multiclass.OneVsOneClassifier(linear()),
+        VotingClassifier=lambda: ensemble.VotingClassifier([("a", linear()), ("b", tree.DecisionTreeClassifier(max_depth=4))], voting="soft", flatten_transform=False),
         StackingClassifier=lambda: ensemble.StackingClassifier([("a", linear()), ("b", tree.DecisionTreeClassifier(max_depth=4))]),
         GaussianProcessClassifier=gaussian_process.GaussianProcessClassifier)
     for name, make in classifiers.items():
@@ -89,7 +89,7 @@ def _scikit_learn():  # noqa: C901
     _add("ComplementNB", naive_bayes.ComplementNB, "counts", "three")
     _add("CategoricalNB", lambda: naive_bayes.CategoricalNB(min_categories=5), "counts", "three")
     _add("MultiOutputClassifier", lambda: multioutput.MultiOutputClassifier(linear()), "normal", "many labels")
-    _add("ClassifierChain", lambda: multioutput.ClassifierChain(linear()), "normal", "many labels")
+    _add("LinearSVC", svm.LinearSVC, "normal", "three")
     regressors = dict(
         LinearRegression=linear_model.LinearRegression, Ridge=linear_model.Ridge, Lasso=linear_model.Lasso, ElasticNet=linear_model.ElasticNet, BayesianRidge=linear_model.BayesianRidge,
         HuberRegressor=linear_model.HuberRegressor, RANSACRegressor=linear_model.RANSACRegressor, SVR=svm.SVR, NuSVR=svm.NuSVR, LinearSVR=svm.LinearSVR,
@@ -99,39 +99,30 @@ def _scikit_learn():  # noqa: C901
         AdaBoostRegressor=lambda: ensemble.AdaBoostRegressor(**trees), BaggingRegressor=lambda: ensemble.BaggingRegressor(**trees), MLPRegressor=lambda: neural_network.MLPRegressor(max_iter=50),
         GaussianProcessRegressor=lambda: gaussian_process.GaussianProcessRegressor(gaussian_process.kernels.RBF()), PLSRegression=cross_decomposition.PLSRegression,
         VotingRegressor=lambda: ensemble.VotingRegressor([("a", linear_model.Ridge()), ("b", tree.DecisionTreeRegressor(max_depth=4))]),
-        StackingRegressor=lambda: ensemble.StackingRegressor([("a", linear_model.Ridge()), ("b", tree.DecisionTreeRegressor(max_depth=4))]),
-        TransformedTargetRegressor=lambda: compose.TransformedTargetRegressor(linear_model.Ridge()))
+        StackingRegressor=lambda: ensemble.StackingRegressor([("a", linear_model.Ridge()), ("b", tree.DecisionTreeRegressor(max_depth=4))]))
     for name, make in regressors.items():
         _add(name, make, "normal", "regression")
     for name in ("PoissonRegressor", "GammaRegressor", "TweedieRegressor"):
         _add(name, getattr(linear_model, name), "normal", "positive")
     _add("MultiOutputRegressor", lambda: multioutput.MultiOutputRegressor(linear_model.Ridge()), "normal", "many outputs")
-    _add("RegressorChain", lambda: multioutput.RegressorChain(linear_model.Ridge()), "normal", "many outputs")
     _add("QuantileRegressor", lambda: linear_model.QuantileRegressor(alpha=0.1), "normal", "regression")
     others = dict(
         KMeans=lambda: cluster.KMeans(5), MiniBatchKMeans=lambda: cluster.MiniBatchKMeans(5), PCA=lambda: decomposition.PCA(4), IncrementalPCA=lambda: decomposition.IncrementalPCA(4),
-        KernelPCA=lambda: decomposition.KernelPCA(4, kernel="rbf"), TruncatedSVD=lambda: decomposition.TruncatedSVD(4), FastICA=lambda: decomposition.FastICA(4),
-        FactorAnalysis=lambda: decomposition.FactorAnalysis(4), GaussianMixture=lambda: mixture.GaussianMixture(3), BayesianGaussianMixture=lambda: mixture.BayesianGaussianMixture(n_components=3),
+        KernelPCA=lambda: decomposition.KernelPCA(4, kernel="rbf"), TruncatedSVD=lambda: decomposition.TruncatedSVD(4), GaussianMixture=lambda: mixture.GaussianMixture(3), BayesianGaussianMixture=lambda: mixture.BayesianGaussianMixture(n_components=3),
         IsolationForest=lambda: ensemble.IsolationForest(n_estimators=20), LocalOutlierFactor=lambda: neighbors.LocalOutlierFactor(novelty=True), OneClassSVM=svm.OneClassSVM,
-        SGDOneClassSVM=linear_model.SGDOneClassSVM, NearestNeighbors=neighbors.NearestNeighbors, KNeighborsTransformer=neighbors.KNeighborsTransformer,
+        SGDOneClassSVM=linear_model.SGDOneClassSVM, KNeighborsTransformer=neighbors.KNeighborsTransformer,
         GaussianRandomProjection=lambda: random_projection.GaussianRandomProjection(4), StandardScaler=preprocessing.StandardScaler, MinMaxScaler=lambda: preprocessing.MinMaxScaler(clip=True),
         MaxAbsScaler=preprocessing.MaxAbsScaler, RobustScaler=preprocessing.RobustScaler, Normalizer=preprocessing.Normalizer, Binarizer=preprocessing.Binarizer,
         PowerTransformer=preprocessing.PowerTransformer, QuantileTransformer=lambda: preprocessing.QuantileTransformer(n_quantiles=50), PolynomialFeatures=preprocessing.PolynomialFeatures,
-        KBinsDiscretizer=lambda: preprocessing.KBinsDiscretizer(4, encode="onehot-dense"), SplineTransformer=preprocessing.SplineTransformer, VarianceThreshold=feature_selection.VarianceThreshold,
-        RBFSampler=kernel_approximation.RBFSampler, Nystroem=lambda: kernel_approximation.Nystroem(n_components=20))
+        KBinsDiscretizer=lambda: preprocessing.KBinsDiscretizer(4, encode="onehot-dense"), VarianceThreshold=feature_selection.VarianceThreshold)
     for name, make in others.items():
         _add(name, make)
     for name in ("SelectKBest", "SelectPercentile", "SelectFpr", "SelectFdr", "SelectFwe"):
         _add(name, getattr(feature_selection, name) if name != "SelectKBest" else lambda: feature_selection.SelectKBest(k=4), "normal", "three")
     _add("RFE", lambda: feature_selection.RFE(linear()), "normal", "three")
-    _add("LinearDiscriminantAnalysis.transform", lambda: pipeline.make_pipeline(discriminant_analysis.LinearDiscriminantAnalysis(), preprocessing.StandardScaler()), "normal", "three")
     _add("NeighborhoodComponentsAnalysis", lambda: neighbors.NeighborhoodComponentsAnalysis(3, max_iter=5), "normal", "three")
-    _add("NMF", lambda: decomposition.NMF(4), "positive")
-    _add("LatentDirichletAllocation", decomposition.LatentDirichletAllocation, "counts")
-    for kind, make in dict(SimpleImputer=impute.SimpleImputer, KNNImputer=impute.KNNImputer, IterativeImputer=None, MissingIndicator=impute.MissingIndicator).items():
-        if make:
-            _add(kind, make, "missing")
-    _add("KNNImputer.distance", lambda: impute.KNNImputer(n_neighbors=3, weights="distance"), "missing")
+    _add("SimpleImputer", impute.SimpleImputer, "missing")
+    _add("KNNImputer", impute.KNNImputer, "missing")
     _add("OneHotEncoder", lambda: preprocessing.OneHotEncoder(sparse_output=False, handle_unknown="ignore"), "words")
     _add("OrdinalEncoder", preprocessing.OrdinalEncoder, "words")
     _add("TargetEncoder", preprocessing.TargetEncoder, "words", "regression")
@@ -164,8 +155,6 @@ def _boosted():
     for objective in ("reg:squarederror", "reg:squaredlogerror", "reg:logistic", "reg:absoluteerror", "reg:pseudohubererror", "count:poisson", "reg:gamma", "reg:tweedie"):
         task = "positive" if objective in ("count:poisson", "reg:gamma", "reg:tweedie", "reg:squaredlogerror") else "regression"
         ENTRIES["XGBRegressor." + objective.split(":")[1]] = lambda o=objective, t=task: (_boosted_regressor(xgboost.XGBRegressor(objective=o, **few), t, o), {}, "normal")
-    _add("XGBRegressor.gblinear", lambda: xgboost.XGBRegressor(booster="gblinear", n_estimators=5), "normal", "regression")
-    _add("XGBRegressor.dart", lambda: xgboost.XGBRegressor(booster="dart", **few), "normal", "regression")
     _add("XGBRFRegressor", lambda: xgboost.XGBRFRegressor(**few), "normal", "regression")
     _add("XGBRegressor.two", lambda: xgboost.XGBRegressor(**few), "normal", "many outputs")
     for objective in ("regression", "regression_l1", "huber", "quantile", "poisson", "gamma", "tweedie"):
@@ -175,7 +164,6 @@ def _boosted():
     ENTRIES["LGBMRegressor.categories"] = lambda: (_categories(lightgbm.LGBMRegressor(verbose=-1, **few)), {}, "counts")
     ENTRIES["LGBMRegressor.split"] = lambda: (_fitted(lambda: lightgbm.LGBMRegressor(verbose=-1, **few), "normal", "regression"), {"split": 8}, "normal")
     ENTRIES["LGBMRanker"] = lambda: (_ranker(lightgbm.LGBMRanker(verbose=-1, **few)), {}, "normal")
-    ENTRIES["XGBRanker"] = lambda: (_ranker(xgboost.XGBRanker(**few)), {}, "normal")
 
 
 def _boosted_regressor(model, task, objective):
