@@ -62,7 +62,7 @@ def data(rng, shape):
 
 
 @pytest.mark.parametrize("rows", [(1,), (3,), (23,), (2, 11)])
-@pytest.mark.parametrize("k,n", [(384, 64), (1030, 8), (1030, 33), (771, 20)])
+@pytest.mark.parametrize("k,n", [(384, 64), (256, 24), (500, 40), (1030, 8), (1030, 33), (771, 20)])
 def test_products_of_usual_weights(tmp_path, rows, k, n):
     rng = np.random.default_rng(k + n)
     weight = gaussian(rng, k, n)
@@ -97,6 +97,16 @@ def test_weights_of_which_no_two_words_fit(tmp_path, value):
     # Those of -128 don't fit by themselves, either.
     assert is_listed(model, tmp_path) == (value == 127)
     check(model, weight, data(np.random.default_rng(1), (9, 256)))
+
+
+@pytest.mark.parametrize("first,second", [((100, 100, 0, 0), (100, -100, 0, 0)), ((100, 100, 100, 0), (100, -100, 100, 0)),
+                                          ((100, 100, 100, 0), (100, -100, -100, 0))])
+def test_words_whose_bytes_fit_in_another_order(tmp_path, first, second):
+    """Neighbours of one sign in some columns, of two signs in others: neither the words nor their complements fit."""
+    weight = np.tile(np.array([first, second] * 8, np.int8).T, (64, 1))
+    model = product((19,), weight, zero=9)
+    assert is_listed(model, tmp_path)
+    check(model, weight, data(np.random.default_rng(1), (19, 256)), zero=9)
 
 
 def test_weights_that_are_no_constants_stay_products_of_int16(tmp_path):
@@ -134,6 +144,29 @@ def test_loops_over_lists_end_where_the_list_does(target):
     built = treadle.build(add_listed, target=target)
     built(*(treadle.nd.array(a) for a in (words, weight, x)), y)
     np.testing.assert_array_equal(y.numpy(), [10, 4 + 8 + 18 + 8])
+
+
+@T.prim_func
+def turn_words(x: T.Buffer((64,), "uint8"), y: T.Buffer((64,), "uint8"), z: T.Buffer((64,), "uint8")):
+    for i in T.serial(2):
+        for j in T.vectorized(32):
+            y[i * 32 + j] = x[i * 32 + j // 4 * 4 + (j + 1) % 4]
+    for i in T.serial(2):
+        for j in T.vectorized(32):
+            z[i * 32 + j] = x[(1 - i) * 32 + j // 4 * 4 + j % 4 // 2 + j % 2 * 2]
+
+
+@pytest.mark.parametrize("target", ["llvm", "stackvm"])
+def test_neighbours_in_another_order(target):
+    """Loads of them are one load."""
+    x = np.random.default_rng(3).integers(0, 256, 64).astype(np.uint8)
+    y, z = (treadle.nd.array(np.zeros(64, np.uint8)) for _ in range(2))
+    built = treadle.build(turn_words, target=target)
+    built(treadle.nd.array(x), y, z)
+    np.testing.assert_array_equal(y.numpy(), x.reshape(-1, 4)[:, [1, 2, 3, 0]].ravel())
+    np.testing.assert_array_equal(z.numpy(), np.roll(x, 32).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel())
+    if target == "llvm":
+        assert "load i8," not in built.get_source()
 
 
 def test_a_dynamic_depth():

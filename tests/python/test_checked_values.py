@@ -122,7 +122,7 @@ def @main(%x: Tensor[(1, 1, 4, 4, 8), float32], %w: Tensor[(1, 8, 1, 1, 1, 8), f
 }"""
 LISTED = """
 def @main(%x: Tensor[(16, 64), uint8], %w: Tensor[(1, 2, 2, 8), int32], %c: Tensor[(1, 3, 2), int32],
-          %b: Tensor[(8), int32]) { qnn.contrib_listed_dense(%x, %w, %c, %b, units=8, complements=False) }"""
+          %b: Tensor[(8), int32]) { qnn.contrib_listed_dense(%x, %w, %c, %b, units=8, forms=1) }"""
 LISTED_CONV = """
 def @main(%x: Tensor[(1, 1, 4, 4, 8), uint8], %w: Tensor[(1, 2, 2, 8), int32], %c: Tensor[(1, 3, 2), int32],
           %b: Tensor[(8), int32], %p: Tensor[(), uint8]) {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Indices, loads, stores and allocations.
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include <llvm/Analysis/VectorUtils.h>
 
 #include "targets/llvm/function_codegen.h"
 #include "tir/passes/split_host_device.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/runtime/dlpack.h"
 
 namespace treadle::targets {
@@ -62,6 +66,27 @@ PrimExpr LaneOf(const PrimExpr& e, int64_t lane) {
              e, lane, [](PrimExpr a, PrimExpr b) { return tir::min(a, b); }, &result) ||
          LaneOfBinary<tir::MaxNode>(e, lane, [](PrimExpr a, PrimExpr b) { return tir::max(a, b); }, &result));
   return result;
+}
+
+/// Where `index` names as many neighbours as it has lanes, in any order: the first, and which each lane is.
+std::optional<std::pair<PrimExpr, std::vector<int>>> NeighboursOf(const PrimExpr& index) {
+  const int lanes = index.dtype().lanes();
+  arith::Analyzer analyzer;
+  PrimExpr start{ObjectPtr<Object>()};
+  std::vector<int> order;
+  for (int i = 0; i < lanes; ++i) {
+    const PrimExpr lane = LaneOf(index, i);
+    if (!lane.defined()) return std::nullopt;
+    if (i == 0) start = lane;
+    const int64_t* apart = AsConstInt(analyzer.Simplify(lane - start));
+    if (apart == nullptr || std::abs(*apart) >= lanes) return std::nullopt;
+    order.push_back(static_cast<int>(*apart));
+  }
+  const auto [low, high] = std::minmax_element(order.begin(), order.end());
+  if (*high - *low + 1 != lanes) return std::nullopt;
+  const int first = *low;
+  for (int& lane : order) lane -= first;
+  return std::pair(analyzer.Simplify(start + tir::make_const(start.dtype(), first)), order);
 }
 
 }  // namespace
@@ -218,6 +243,12 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
   }
   if (const auto* broadcast = index.as<tir::BroadcastNode>(); broadcast && mask == nullptr && unit == 1) {
     return Splat(LoadElements(buffer, ElementPointer(buffer, broadcast->value), 1), count);
+  }
+  if (mask == nullptr && unit == 1) {
+    if (const auto neighbours = NeighboursOf(index)) {
+      Value* loaded = LoadElements(buffer, ElementPointer(buffer, neighbours->first), count);
+      return b_.CreateShuffleVector(loaded, neighbours->second);
+    }
   }
   // Element by element; under a mask, lanes that are off read element 0 of the first lane that is on or nothing.
   Value* result = otherwise != nullptr ? otherwise : llvm::PoisonValue::get(ValueType(dtype));

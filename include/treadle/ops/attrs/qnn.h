@@ -79,13 +79,15 @@ class BlockDenseAttrs : public AttrsNode {
 class ListedDenseAttrs : public AttrsNode {
  public:
   int64_t units = 0;
-  bool complements = false;
+  int64_t forms = 1;
   TREADLE_DECLARE_NODE(ListedDenseAttrs, AttrsNode, "relay.attrs.ListedDenseAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("units", &ListedDenseAttrs::units).Doc("Columns of the result");
-    r.Field("complements", &ListedDenseAttrs::complements)
-        .Doc("Words from the number of a row's words on are its words again, odd bytes x being 255 - x");
+    r.Field("forms", &ListedDenseAttrs::forms)
+        .Doc(
+            "Forms of a row's words, one after the other, 1 or even: the words, the same with odd bytes x as 255 - x, "
+            "then both with bytes in the order 0 2 1 3, then 1 2 3 0");
   }
 };
 

@@ -60,7 +60,7 @@ def contrib_listed_conv2d_NCHWc(data: ExprLike, weight: ExprLike, words: ExprLik
     """Convolution of bytes with lists of the words of a window that weights meet, in int32."""
 
 def contrib_listed_dense(data: ExprLike, weight: ExprLike, words: ExprLike, correction: ExprLike, units: int = 0,
-        complements: bool = False) -> Expr:
+        forms: int = 1) -> Expr:
     """Matrix product of bytes with lists of the words of a row that weights meet, in int32."""
 
 def contrib_listed_lstm(x: ExprLike, weight: ExprLike, words: ExprLike, scale: ExprLike, zero_point: ExprLike,

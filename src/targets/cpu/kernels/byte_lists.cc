@@ -22,65 +22,88 @@ constexpr double kSingle = 0.62;
 
 /// The weights of a block that meet one word of the data.
 using Quad = std::array<int8_t, kLanes * kBytes>;
-/// Of each 16-bit sum, the positive weights, then the negative ones.
-using Load = std::array<uint8_t, kPairs * 2>;
+/// Of each 16-bit sum the positive weights, then the negative ones, eight sums at a time.
+using Load = std::array<uint64_t, kPairs * 2 / 8>;
 
-Load LoadOf(const Quad& quad, bool complement) {
-  Load load{};
-  for (size_t pair = 0; pair < kPairs; ++pair) {
-    const int even = quad[pair * 2], odd = complement ? -quad[pair * 2 + 1] : quad[pair * 2 + 1];
-    const int positive = std::max(even, 0) + std::max(odd, 0), negative = std::max(-even, 0) + std::max(-odd, 0);
-    load[pair] = static_cast<uint8_t>(std::min(positive, 255));
-    load[kPairs + pair] = static_cast<uint8_t>(std::min(negative, 255));
+/// The weights in the order of a form of words. False where one has no negative.
+bool InForm(const Quad& quad, int64_t form, Quad* result) {
+  const bool complement = form % 2 != 0;
+  bool possible = true;
+  for (size_t lane = 0; lane < kLanes * kBytes; lane += kBytes) {
+    for (int64_t i = 0; i < kBytes; ++i) {
+      const int8_t w = quad[lane + static_cast<size_t>(ByteOfForm(form, i))];
+      const bool turned = complement && i % 2 != 0;
+      possible = possible && !(turned && w == -128);  // 128 isn't int8
+      (*result)[lane + static_cast<size_t>(i)] = static_cast<int8_t>(turned ? -w : w);
+    }
   }
-  return load;
+  return possible;
 }
 
-int Most(const Load& load) { return *std::max_element(load.begin(), load.end()); }
+/// Sets `load`; the heaviest sum.
+int LoadOf(const Quad& quad, Load* load) {
+  std::array<uint8_t, kPairs * 2> sums{};
+  int most = 0;
+  for (size_t pair = 0; pair < kPairs; ++pair) {
+    const int even = quad[pair * 2], odd = quad[pair * 2 + 1];
+    const int positive = std::max(even, 0) + std::max(odd, 0), negative = std::max(-even, 0) + std::max(-odd, 0);
+    sums[pair] = static_cast<uint8_t>(std::min(positive, 255));
+    sums[kPairs + pair] = static_cast<uint8_t>(std::min(negative, 255));
+    most = std::max({most, positive, negative});
+  }
+  std::memcpy(load->data(), sums.data(), sums.size());
+  return most;
+}
 
+/// Whether all sums are at most 128 together. None exceeds that alone.
 bool FitTogether(const Load& a, const Load& b) {
-  int over = 0;
-  for (size_t i = 0; i < a.size(); ++i) over |= a[i] + b[i] > kFits ? 1 : 0;
-  return over == 0;
+  static_assert(kFits == 128, "half of a sum, rounded up, plus 63 is less than 128");
+  constexpr uint64_t kEach = 0x0101010101010101U;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const uint64_t half = (a[i] | b[i]) - (((a[i] ^ b[i]) >> 1) & (kEach * 127));
+    if (((half + kEach * 63) & (kEach * 128)) != 0) return false;
+  }
+  return true;
 }
 
-/// A word of the data and its weights: as they are, and with the data complemented.
+/// A word of the data and its weights, in each form.
 struct Item {
   int64_t word;
   int order = 0;  ///< among those of the word
   Quad quad;
-  Load loads[2];
-  bool fits[2];
-  int least;  ///< of the heaviest sums, the lighter form's
+  std::array<Load, kMostForms> loads{};
+  std::array<bool, kMostForms> fits{};
+  int least = 255;  ///< of the heaviest sums, the lightest form's
   bool used = false;
 
-  Item(int64_t of, const Quad& weights, bool complements) : word(of), quad(weights) {
-    for (const int form : {0, 1}) {
-      loads[form] = LoadOf(quad, form != 0);
-      // -(-128) isn't int8.
-      bool possible = form == 0 || complements;
-      for (size_t i = 1; i < quad.size(); i += 2) possible = possible && (form == 0 || quad[i] != -128);
-      fits[form] = possible && Most(loads[form]) <= kFits;
+  Item(int64_t of, const Quad& weights, int64_t forms) : word(of), quad(weights) {
+    for (int64_t form = 0; form < forms; ++form) {
+      const auto f = static_cast<size_t>(form);
+      Quad turned{};
+      const bool possible = InForm(quad, form, &turned);
+      const int most = LoadOf(turned, &loads[f]);
+      fits[f] = possible && most <= kFits;
+      if (fits[f]) least = std::min(least, most);
     }
-    least = std::min(fits[0] ? Most(loads[0]) : 255, fits[1] ? Most(loads[1]) : 255);
   }
-  bool fits_any() const { return fits[0] || fits[1]; }
+  bool fits_any() const { return least <= kFits; }
+  int64_t first_fit() const { return std::find(fits.begin(), fits.end(), true) - fits.begin(); }
 };
 
 /// A word of an entry: an item, in a form.
 struct Slot {
   const Item* item = nullptr;
-  bool complement = false;
+  int64_t form = 0;
 };
 using Entry = std::array<Slot, 2>;
 
-/// The items of a block: its quads, those that fit neither way in two halves.
-std::vector<Item> ItemsOf(const std::vector<Quad>& quads, bool complements) {
+/// The items of a block: its quads, those that fit in no form in two halves.
+std::vector<Item> ItemsOf(const std::vector<Quad>& quads, int64_t forms) {
   std::vector<Item> items;
   for (size_t q = 0; q < quads.size(); ++q) {
     const auto word = static_cast<int64_t>(q);
     if (std::all_of(quads[q].begin(), quads[q].end(), [](int8_t w) { return w == 0; })) continue;
-    const Item whole(word, quads[q], complements);
+    const Item whole(word, quads[q], forms);
     if (whole.fits_any()) {
       items.push_back(whole);
       continue;
@@ -90,8 +113,8 @@ std::vector<Item> ItemsOf(const std::vector<Quad>& quads, bool complements) {
       half[i] = static_cast<int8_t>(quads[q][i] / 2);
       rest[i] = static_cast<int8_t>(quads[q][i] - half[i]);
     }
-    items.emplace_back(word, half, complements);
-    items.emplace_back(word, rest, complements);
+    items.emplace_back(word, half, forms);
+    items.emplace_back(word, rest, forms);
     items.back().order = 1;
   }
   // The heaviest of a part first, which fit the fewest others.
@@ -104,10 +127,10 @@ std::vector<Item> ItemsOf(const std::vector<Quad>& quads, bool complements) {
 
 /// The forms in which two items fit the same sums; false where there are none.
 bool Join(const Item& a, const Item& b, Entry* entry) {
-  for (const int of_a : {0, 1}) {
-    for (const int of_b : {0, 1}) {
-      if (!a.fits[of_a] || !b.fits[of_b] || !FitTogether(a.loads[of_a], b.loads[of_b])) continue;
-      *entry = {Slot{&a, of_a != 0}, Slot{&b, of_b != 0}};
+  for (size_t of_a = 0; of_a < a.fits.size(); ++of_a) {
+    for (size_t of_b = 0; a.fits[of_a] && of_b < b.fits.size(); ++of_b) {
+      if (!b.fits[of_b] || !FitTogether(a.loads[of_a], b.loads[of_b])) continue;
+      *entry = {Slot{&a, static_cast<int64_t>(of_a)}, Slot{&b, static_cast<int64_t>(of_b)}};
       return true;
     }
   }
@@ -123,7 +146,7 @@ std::vector<Entry> EntriesOf(std::vector<Item>& items) {
   std::vector<Entry> entries, singles;
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].used) continue;
-    Entry entry{Slot{&items[i], !items[i].fits[0]}, Slot{}};
+    Entry entry{Slot{&items[i], items[i].first_fit()}, Slot{}};
     int tried = 0;
     for (size_t j = i + 1; j < items.size() && tried < kMostTried; ++j) {
       if (items[j].used) continue;
@@ -149,13 +172,11 @@ struct Block {
 void Write(const Slot& slot, int64_t quads, int32_t* word, int8_t* weights, int32_t* correction) {
   *word = 0;
   if (slot.item == nullptr) return;
-  *word = static_cast<int32_t>(slot.item->word + (slot.complement ? quads : 0));
-  for (size_t i = 0; i < slot.item->quad.size(); ++i) {
-    const int8_t w = slot.item->quad[i];
-    const bool turned = slot.complement && i % 2 == 1;
-    weights[i] = static_cast<int8_t>(turned ? -w : w);
-    if (turned) correction[i / kBytes] += 255 * w;
-  }
+  *word = static_cast<int32_t>(slot.item->word + slot.form * quads);
+  Quad turned{};
+  InForm(slot.item->quad, slot.form, &turned);
+  std::copy(turned.begin(), turned.end(), weights);
+  for (size_t i = 1; slot.form % 2 != 0 && i < turned.size(); i += 2) correction[i / kBytes] -= 255 * turned[i];
 }
 
 }  // namespace
@@ -167,8 +188,25 @@ bool ByteLists::Pay() const {
   return mean_entries * kEntry <= kLeastGain * static_cast<double>(quads);
 }
 
+int64_t ByteOfForm(int64_t form, int64_t byte) {
+  switch (form / 2) {
+    case 0:
+      return byte;
+    case 1:
+      return byte / 2 + byte % 2 * 2;
+    default:
+      return (byte + 1) % kBytes;
+  }
+}
+
+int64_t FormsOfRow(int64_t quads) {
+  constexpr int64_t kRows = 10, kCache = 24 << 10;
+  const int64_t most = kCache / (kRows * kBytes * std::max<int64_t>(1, quads)) / 2 * 2;
+  return std::clamp<int64_t>(most, 2, kMostForms);
+}
+
 ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at,
-                        bool complements) {
+                        int64_t forms) {
   constexpr size_t kStep = 16;  // so that lists of equal matrices are mostly equally long, and share a kernel
   const int64_t count = (results + kListBlock - 1) / kListBlock;
   std::vector<Block> blocks(static_cast<size_t>(count));
@@ -181,7 +219,7 @@ ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<cons
       }
     }
     Block& block = blocks[static_cast<size_t>(b)];
-    block.items = ItemsOf(all, complements);
+    block.items = ItemsOf(all, forms);
     block.entries = EntriesOf(block.items);
     entries = std::max(entries, (block.entries.size() + kStep - 1) / kStep * kStep);
   }
@@ -203,7 +241,7 @@ ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<cons
       for (size_t i = 0; i < 2; ++i) {
         const Slot& slot = block.entries[e][i];
         Write(slot, quads, words + e * 2 + i, weight + (e * 2 + i) * kLanes * kBytes, correction);
-        lists.complements = lists.complements || slot.complement;
+        if (slot.item != nullptr) lists.forms = std::max(lists.forms, slot.form == 0 ? 1 : slot.form / 2 * 2 + 2);
       }
     }
     weight += entries * 2 * kLanes * kBytes;
@@ -236,8 +274,8 @@ std::shared_ptr<const ByteLists> ListsOfMatrix(const runtime::NDArray& weight, b
           int8_t* to = rows.data() + i * quads * kBytes;
           for (int64_t j = 0; j < k; ++j) to[j] = from[k_first ? j * n + i : i * k + j];
         }
-        ByteLists lists =
-            MakeByteLists(n, quads, [&](int64_t r, int64_t q) { return rows.data() + (r * quads + q) * kBytes; });
+        ByteLists lists = MakeByteLists(
+            n, quads, [&](int64_t r, int64_t q) { return rows.data() + (r * quads + q) * kBytes; }, FormsOfRow(quads));
         return lists.Pay() ? std::make_shared<const ByteLists>(std::move(lists)) : nullptr;
       });
 }

@@ -7,8 +7,8 @@
 //
 // Each block of 8 results has a list of its own, of the words of the data that its weights meet. A word may be met
 // as its complement, odd bytes x being 255 - x: odd weights are negated then, so that of two large weights of one sign
-// one is positive and one negative, and the results are corrected by a constant. A quad that fits neither way is the
-// sum of two.
+// one is positive and one negative, and the results are corrected by a constant. Or in another order of its bytes, in
+// which other weights are neighbours. A quad that fits in no form is the sum of two.
 #pragma once
 
 #include <functional>
@@ -21,28 +21,34 @@ namespace treadle::ops::cpu {
 
 /// Results that share a list: the words of an AVX2 register.
 inline constexpr int64_t kListBlock = 8;
+/// Forms of a word: odd ones are complements of those before them, two have one order of bytes.
+inline constexpr int64_t kMostForms = 6;
+/// Which byte of a word is byte `byte` of its form `form`: 0 1 2 3, 0 2 1 3 or 1 2 3 0.
+int64_t ByteOfForm(int64_t form, int64_t byte);
+/// How many forms rows of `quads` words have: what a tile of rows has of them stays in an L1 cache, beside lists.
+int64_t FormsOfRow(int64_t quads);
 
 /// The lists of a weight.
 struct ByteLists {
   runtime::NDArray weight;  ///< (blocks, entries, 2, 8) int32: words of four int8
-  /// (blocks, entries + 1, 2) int32: of the data, complements from the number of quads on; last, the list's length and
-  /// how many entries have two words, which come first
+  /// (blocks, entries + 1, 2) int32: of the data, form after form; last, the list's length and how many entries have
+  /// two words, which come first
   runtime::NDArray words;
   runtime::NDArray correction;  ///< (blocks * 8) int32, added to sums
   int64_t quads = 0;
-  double mean_entries = 0;   ///< of those that aren't there to make lists equally long; those of one word count less
-  double mean_singles = 0;   ///< those of one word
-  bool complements = false;  ///< whether any word is complemented
+  double mean_entries = 0;  ///< of those that aren't there to make lists equally long; those of one word count less
+  double mean_singles = 0;  ///< those of one word
+  int64_t forms = 1;        ///< of words that are met: 1 or an even number
 
   int64_t entries() const { return weight.shape()[1]; }
   /// Whether they take less time than products of int16.
   bool Pay() const;
 };
 
-/// Lists for weights of `results` rows of `quads` words each; `at(r, q)`: the four weights of one. `complements`:
-/// whether words may be complemented.
+/// Lists for weights of `results` rows of `quads` words each; `at(r, q)`: the four weights of one. Words may be met
+/// in `forms` forms.
 ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at,
-                        bool complements = true);
+                        int64_t forms);
 
 /// The lists of a constant int8 matrix (n, k) or, `k_first`, (k, n); null where they don't pay.
 std::shared_ptr<const ByteLists> ListsOfMatrix(const runtime::NDArray& weight, bool k_first);

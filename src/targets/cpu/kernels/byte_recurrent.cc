@@ -472,7 +472,8 @@ std::shared_ptr<const EvenLists> ListsOf(const runtime::NDArray& weight) {
       }
     }
     const ByteLists lists = MakeByteLists(
-        columns, words, [&](int64_t column, int64_t word) { return rows.data() + (column * words + word) * kBytes; });
+        columns, words, [&](int64_t column, int64_t word) { return rows.data() + (column * words + word) * kBytes; },
+        /*forms=*/2);
     const int64_t blocks = columns / kListBlock, entries = lists.entries();
     int64_t longest = 1;
     for (int64_t b = 0; b < blocks; ++b) {
@@ -481,7 +482,7 @@ std::shared_ptr<const EvenLists> ListsOf(const runtime::NDArray& weight) {
     if (static_cast<double>(longest) > kMostEntries * static_cast<double>(words)) return nullptr;
     return std::make_shared<const EvenLists>(EvenLists{SideBySide(lists.weight, entries, longest, {2, kListBlock}),
                                                        SideBySide(lists.words, entries + 1, longest, {2}),
-                                                       lists.correction, lists.complements});
+                                                       lists.correction, lists.forms > 1});
   });
 }
 

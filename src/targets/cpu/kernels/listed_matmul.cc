@@ -2,7 +2,7 @@
 // Exact matrix products of bytes on AVX2 without dot products of bytes, of constant weights: each block of 8 columns
 // has a list of the words of a row that its weights meet, two at a time (byte_lists.h).
 //
-// Rows are copied with their complements behind them where lists name those. A tile of rows and 8 columns is summed in
+// Rows are copied with the forms of their words behind them that lists name. A tile of rows and 8 columns is summed in
 // registers over a list, then the next 8 columns: rows stay in the L1 cache, lists are read in order.
 #include <algorithm>
 
@@ -56,7 +56,7 @@ Type ListedDenseInfer(const InferContext& context) {
 class ListedDenseProblemNode : public schedule::ProblemNode {
  public:
   int64_t m = 0, n = 0, words = 0, entries = 0;
-  bool complements = false;
+  int64_t forms = 1;
   TREADLE_NODE(ListedDenseProblemNode, schedule::ProblemNode, "schedule.ListedDenseProblem")
   template <typename R>
   static void Reflect(R& r) {
@@ -64,9 +64,29 @@ class ListedDenseProblemNode : public schedule::ProblemNode {
     r.Field("n", &ListedDenseProblemNode::n).Doc("columns, with those that fill the last block of 8");
     r.Field("words", &ListedDenseProblemNode::words).Doc("of a row");
     r.Field("entries", &ListedDenseProblemNode::entries).Doc("of a list, two words each");
-    r.Field("complements", &ListedDenseProblemNode::complements).Doc("whether rows are copied with their complements");
+    r.Field("forms", &ListedDenseProblemNode::forms).Doc("of words of which rows are copied");
   }
 };
+
+/// Byte `at` of form `form` (of `forms`; byte_lists.h) of words, whose bytes `byte` gives.
+PrimExpr ByteInForm(const PrimExpr& form, const PrimExpr& at, int64_t forms,
+                    const std::function<PrimExpr(const PrimExpr& at)>& byte) {
+  const PrimExpr word = tir::floordiv(at, Index(kListBytes)) * Index(kListBytes);
+  const PrimExpr place = tir::floormod(at, Index(kListBytes));
+  PrimExpr from = at;
+  if (forms > 2) {
+    // As ByteOfForm has them.
+    const PrimExpr swapped = word + tir::floordiv(place, Index(2)) + tir::floormod(place, Index(2)) * Index(2);
+    from = tir::select(form < Index(2), at, swapped);
+    if (forms > 4) {
+      const PrimExpr rotated = word + tir::floormod(place + Index(1), Index(kListBytes));
+      from = tir::select(form < Index(4), from, rotated);
+    }
+  }
+  const PrimExpr turned =
+      tir::cast(DataType::UInt(8), tir::floormod(form, Index(2)) * tir::floormod(at, Index(2)) * Index(255));
+  return tir::bitwise_xor(byte(from), turned);
+}
 
 Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<ListedDenseAttrs>();
@@ -75,19 +95,18 @@ Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs
   const size_t last = data.ndim() - 1;
   const int64_t k = DimValue(data->shape[last]), row = (k + kBytes - 1) / kBytes * kBytes;
   Tensor rows = data;
-  if (a->complements || row != k) {
+  if (a->forms > 1 || row != k) {
     Array<PrimExpr> shape = data->shape;
-    shape.Set(last, Dim(a->complements ? 2 * row : row));
+    shape.Set(last, Dim(a->forms * row));
     rows = te::ComputeStage(
         shape,
         [&](const Array<PrimExpr>& i) {
-          Array<PrimExpr> from = i;
           const PrimExpr at = tir::floormod(i[last], Index(row)), form = tir::floordiv(i[last], Index(row));
-          from.Set(last, at);
-          const PrimExpr byte =
-              row == k ? data(from) : tir::if_then_else(at < Index(k), data(from), tir::make_zero(kByte));
-          const PrimExpr turned = tir::cast(kByte, form * tir::floormod(at, Index(2)) * Index(255));
-          return tir::bitwise_xor(byte, turned);
+          return ByteInForm(form, at, a->forms, [&](const PrimExpr& byte) {
+            Array<PrimExpr> from = i;
+            from.Set(last, byte);
+            return row == k ? data(from) : tir::if_then_else(byte < Index(k), data(from), tir::make_zero(kByte));
+          });
         },
         "rows", StageAttrs(kName, "rows"));
   }
@@ -115,7 +134,7 @@ Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs
                                                     p.n = DimValue(weight->shape[0]) * kListBlock;
                                                     p.words = row / kBytes;
                                                     p.entries = DimValue(weight->shape[1]);
-                                                    p.complements = a->complements;
+                                                    p.forms = a->forms;
                                                   })));
   return {Compute(
       type->shape, [&](const Array<PrimExpr>& i) { return sum(i) + correction(i[last]); }, "listed_dense_result",
@@ -129,7 +148,7 @@ void CheckLists(const relay::CallNode* call) {
   const int64_t entries = DimValue(ShapeOf(call->args[1]->checked_type_)[1]), list = (entries + 1) * kWords;
   relay::CheckConstantOperand(call, 2, "words", [=](int64_t i) {
     const bool is_length = i % list >= entries * kWords;
-    return is_length ? entries + 1 : attrs->complements ? 2 * words : words;
+    return is_length ? entries + 1 : attrs->forms * words;
   });
 }
 
@@ -139,7 +158,7 @@ double ListedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& r
 
 ListedSizes SizesOf(const Problem& problem) {
   const auto& p = *problem.as<ListedDenseProblemNode>();
-  return {1, p.m, p.n, p.entries, p.words * kBytes * (p.complements ? 2 : 1)};
+  return {1, p.m, p.n, p.entries, p.words * kBytes * p.forms};
 }
 
 // ---- The schedule ----
@@ -213,7 +232,7 @@ std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request
                                              relay::Constant(lists->words), relay::Constant(lists->correction)},
                                             [&](auto& a) {
                                               a.units = constant->data.shape()[k_first ? 1 : 0];
-                                              a.complements = lists->complements;
+                                              a.forms = lists->forms;
                                             });
   const auto* made = product.as<relay::CallNode>();
   return relay::LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
@@ -227,7 +246,7 @@ void RegisterListedMatmul() {
       .Arguments({{"data", "Tensor", "(m.., k) uint8"},
                   {"weight", "Tensor", "(ceil(units / 8), entries, 2, 8) words of four int8"},
                   {"words", "Tensor",
-                   "(ceil(units / 8), entries + 1, 2) int32: of a row or of its complement; the list's length"},
+                   "(ceil(units / 8), entries + 1, 2) int32: of a row, in all its forms; the list's length"},
                   {"correction", "Tensor", "int32 that are added to the sums"}})
       .AttrsType<ListedDenseAttrs>()
       .SupportLevel(11)

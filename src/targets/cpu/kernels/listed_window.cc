@@ -145,7 +145,7 @@ std::shared_ptr<const ByteLists> ListsOfConv(const ConvProblemNode& p, const run
     return std::make_shared<const ByteLists>(MakeByteLists(
         results, quads,
         [&](int64_t r, int64_t q) { return (r < p.oc ? words.data() + r * quads * kBytes : none.data()) + q * kBytes; },
-        window.complements));
+        window.forms()));
   });
   return Pay(p, *lists, lanes) ? lists : nullptr;
 }
