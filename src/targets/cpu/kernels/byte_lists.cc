@@ -27,14 +27,13 @@ using Load = std::array<uint64_t, kPairs * 2 / 8>;
 
 /// The weights in the order of a form of words. False where one has no negative.
 bool InForm(const Quad& quad, int64_t form, Quad* result) {
-  const bool complement = form % 2 != 0;
   bool possible = true;
-  for (size_t lane = 0; lane < kLanes * kBytes; lane += kBytes) {
-    for (int64_t i = 0; i < kBytes; ++i) {
-      const int8_t w = quad[lane + static_cast<size_t>(ByteOfForm(form, i))];
-      const bool turned = complement && i % 2 != 0;
-      possible = possible && !(turned && w == -128);  // 128 isn't int8
-      (*result)[lane + static_cast<size_t>(i)] = static_cast<int8_t>(turned ? -w : w);
+  for (int64_t i = 0; i < kBytes; ++i) {
+    const bool turned = form % 2 != 0 && i % 2 != 0;
+    auto at = static_cast<size_t>(ByteOfForm(form, i)), to = static_cast<size_t>(i);
+    for (; to < quad.size(); at += kBytes, to += kBytes) {
+      possible = possible && !(turned && quad[at] == -128);  // 128 isn't int8
+      (*result)[to] = static_cast<int8_t>(turned ? -quad[at] : quad[at]);
     }
   }
   return possible;
@@ -74,7 +73,6 @@ struct Item {
   std::array<Load, kMostForms> loads{};
   std::array<bool, kMostForms> fits{};
   int least = 255;  ///< of the heaviest sums, the lightest form's
-  bool used = false;
 
   Item(int64_t of, const Quad& weights, int64_t forms) : word(of), quad(weights) {
     for (int64_t form = 0; form < forms; ++form) {
@@ -117,11 +115,6 @@ std::vector<Item> ItemsOf(const std::vector<Quad>& quads, int64_t forms) {
     items.emplace_back(word, rest, forms);
     items.back().order = 1;
   }
-  // The heaviest of a part first, which fit the fewest others.
-  std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
-    return std::tuple(a.word / kPart, -a.least, a.word, a.order) <
-           std::tuple(b.word / kPart, -b.least, b.word, b.order);
-  });
   return items;
 }
 
@@ -141,19 +134,23 @@ bool HasTwoWords(const Entry& entry) { return entry[1].item != nullptr; }
 
 /// Entries of two items where two fit: of each its heaviest partner, which leaves the light ones to others. Those of
 /// two come first.
-std::vector<Entry> EntriesOf(std::vector<Item>& items) {
-  constexpr int kMostTried = 2048;
+std::vector<Entry> EntriesOf(const std::vector<Item>& items) {
+  constexpr size_t kMostTried = 2048;
+  std::vector<const Item*> left;
+  for (const Item& item : items) left.push_back(&item);
+  // The heaviest of a part first, which fit the fewest others.
+  std::sort(left.begin(), left.end(), [](const Item* a, const Item* b) {
+    return std::tuple(a->word / kPart, -a->least, a->word, a->order) <
+           std::tuple(b->word / kPart, -b->least, b->word, b->order);
+  });
   std::vector<Entry> entries, singles;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].used) continue;
-    Entry entry{Slot{&items[i], items[i].first_fit()}, Slot{}};
-    int tried = 0;
-    for (size_t j = i + 1; j < items.size() && tried < kMostTried; ++j) {
-      if (items[j].used) continue;
-      if (items[j].word / kPart != items[i].word / kPart) break;
-      ++tried;
-      if (!Join(items[i], items[j], &entry)) continue;
-      items[j].used = true;
+  for (size_t i = 0; i < left.size(); ++i) {
+    const Item& item = *left[i];
+    Entry entry{Slot{&item, item.first_fit()}, Slot{}};
+    const size_t end = std::min(left.size(), i + 1 + kMostTried);
+    for (size_t j = i + 1; j < end && left[j]->word / kPart == item.word / kPart; ++j) {
+      if (!Join(item, *left[j], &entry)) continue;
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(j));
       break;
     }
     (HasTwoWords(entry) ? entries : singles).push_back(entry);
