@@ -441,3 +441,16 @@ def test_operands_that_are_not_broadcast(text, right, wrong, more):
     run, fixed = both_forms(model, {**feeds, **{name: floats(*shape) / 100 for name, shape in wrong.items()}})
     assert isinstance(run, str) and "it" in run
     assert isinstance(fixed, str) and "node 'it'" in fixed
+
+
+def test_a_scale_whose_size_a_run_knows():
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (int8[m, k] x, float[s] scale) => (y) <int8[2, 3] w = {1, 2, 3, 4, 5, 6}, float t = {0.5}> {
+        [it] y = com.microsoft.MatMulIntegerToFloat(x, w, scale, t)
+    }""")
+    compiled = tvm.compile(model)
+    x, scale = np.array([[1, -2], [3, 4]], np.int8), np.array([0.25], np.float32)
+    w = np.arange(1, 7).reshape(2, 3)
+    np.testing.assert_allclose(compiled.run(None, {"x": x, "scale": scale})[0], x.astype(np.float32) @ w / 8)
+    with pytest.raises(tvm.Error, match=r"'it' \(MatMulIntegerToFloat\): .*: 2 and 1"):
+        compiled.run(None, {"x": x, "scale": np.ones(2, np.float32)})

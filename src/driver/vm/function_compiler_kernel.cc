@@ -38,6 +38,17 @@ bool HasFormForOne(const Function& func) {
   return found && !other && !by_values;
 }
 
+/// The parameter that the kernel only reshapes; its others list sizes. -1: isn't known.
+int ReshapedParam(const Function& func) {
+  Expr e = func->body;
+  while (const auto* call = e.as<CallNode>()) e = call->args[0];
+  for (size_t i = 0; i < func->params.size(); ++i) {
+    if (func->params[i]->checked_type().as<TensorTypeNode>() == nullptr) return -1;
+    if (func->params[i].get() == e.get()) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 /// The parameter that the kernel does no more than expand and reshape; -1: it does more, or doesn't expand.
 int ExpandedParam(const Function& func) {
   bool expands = false;
@@ -187,7 +198,8 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
     results.push_back(TensorType(shape, result->dtype));
   }
   if (func->HasNonzeroAttr(treadle::attr::kReshapeOnly) && results.size() == 1 && !tensors.empty()) {
-    return EmitReshape(tensors[0], results[0]);
+    if (const int data = ReshapedParam(func); data >= 0)
+      return EmitReshape(tensors[static_cast<size_t>(data)], results[0]);
   }
   if (!external) {
     if (VmValuePtr known = TryElements(kernel, tensors)) return known;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised operators of com.microsoft: the standard operator between a dequantisation and a quantisation, which
 // FakeQuantizationToInteger makes one on integers. Scalars stand in for what a node leaves out.
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/matmul.h"
 
@@ -138,6 +139,9 @@ Expr ImportDynamicQuantizeMatMul(NodeImport& n) {
 /// A, B, their scales, their zero points, bias.
 Expr ImportMatMulIntegerToFloat(NodeImport& n) {
   Expr scale = n.In(2);
+  if (RankOf(scale) == 1 && AsConstInt(TypeOf(scale)->shape[0]) == nullptr) {
+    scale = WithSizes(Term(n, scale), {1}, "the left operand's scale");
+  }
   if (RankOf(scale) == 1 && n.StaticDim(scale, 0) == 1) scale = n.Reshape(scale, {});
   if (RankOf(scale) != 0) n.Unsupported("several scales of the left operand aren't implemented");
   return WithBias(n, IntegerProduct(n, n.In(0), scale, n.Has(4) ? n.In(4) : Expr(), 1, 3, 5), 6);
