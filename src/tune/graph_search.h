@@ -5,10 +5,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "runtime/unfinished.h"
 #include "treadle/schedule/alternatives.h"
 #include "tune/measure.h"
 
@@ -16,8 +18,9 @@ namespace treadle::tune {
 
 /// A model that was compiled with lines of kPlansOption.
 struct GraphBuild {
-  std::string path;   ///< of a library
-  uint64_t hash = 0;  ///< of its bytes
+  std::shared_ptr<const runtime::TemporaryDirectory> folder;  ///< of the library, which is removed with it; may be null
+  std::string path;                                           ///< of the library
+  uint64_t hash = 0;                                          ///< of its bytes
   std::vector<schedule::GraphChoice> choices;
 };
 

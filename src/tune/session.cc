@@ -73,13 +73,13 @@ class Session {
     driver::CompiledModel model = CompileWith("", &choices);
     target_ = Target(model.target);
     machine_ = schedule::MachineId(target_->Features());
-    default_ = Library(model);
+    default_ = Library(model, std::move(choices));
     if (!options_.dry_run) {
       writer_ = std::make_unique<RecordsWriter>(options_.output);
       WriteHeader();
     }
-    if (options_.graph) TakeOldChoices(choices);
-    if (options_.graph && !options_.dry_run) SearchGraph(choices);
+    if (options_.graph) TakeOldChoices(default_.choices);
+    if (options_.graph && !options_.dry_run) SearchGraph();
     if (const std::string lines = GraphLines(); !lines.empty()) model = CompileWith(lines, nullptr);
     for (Task& task : ExtractTasks(model)) AddTask(std::move(task));
     if (options_.dry_run) return Report();
@@ -104,10 +104,13 @@ class Session {
     if (choices != nullptr) *choices = log.choices();
     return model;
   }
-  std::string Library(const driver::CompiledModel& model) {
-    const std::string path = folder_.Path(StrCat("model", libraries_++, ".so"));
-    driver::ExportLibrary(model, path);
-    return path;
+  /// A folder for each library: they may be as large as the model, so those that lost don't stay until the end.
+  static GraphBuild Library(const driver::CompiledModel& model, std::vector<schedule::GraphChoice> choices) {
+    const auto folder = std::make_shared<const runtime::TemporaryDirectory>();
+    GraphBuild build{folder, folder->Path("model.so"), 0, std::move(choices)};
+    driver::ExportLibrary(model, build.path);
+    build.hash = runtime::Hash64(runtime::ReadFile(build.path));
+    return build;
   }
 
   double Spent() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -227,7 +230,7 @@ class Session {
   std::string GraphLines() const { return schedule::PlanLines(graph_); }
 
   /// Algorithms and layouts, by races of the whole model.
-  void SearchGraph(const std::vector<schedule::GraphChoice>& choices) {
+  void SearchGraph() {
     constexpr double kShare = 0.4, kTolerance = 1e-3;
     const double until = Spent() + kShare * (SearchUntil() - Spent());
     const std::vector<TuningRecord> chosen = schedule::BestRecords(old_.records, machine_);
@@ -235,10 +238,9 @@ class Session {
     rules.at_most = kModelGain;
     GraphSearch::Hooks hooks;
     hooks.build = [&](const std::string& lines) {
-      GraphBuild build;
-      build.path = Library(CompileWith(lines, &build.choices));
-      build.hash = runtime::Hash64(runtime::ReadFile(build.path));
-      return build;
+      std::vector<schedule::GraphChoice> choices;
+      const driver::CompiledModel model = CompileWith(lines, &choices);
+      return Library(model, std::move(choices));
     };
     hooks.race = [&](const std::string& a, const std::string& b) {
       return worker_.RaceLibraries(a, b, rules, kTolerance);
@@ -258,8 +260,7 @@ class Session {
     hooks.note = [&](const GraphStep& step) { NoteStep(step, chosen); };
     GraphSearch search(hooks);
     const std::string lines = schedule::PlanLines(chosen);
-    search.Run(lines, lines.empty() ? GraphBuild{default_, runtime::Hash64(runtime::ReadFile(default_)), choices}
-                                    : hooks.build(lines));
+    search.Run(lines, lines.empty() ? default_ : hooks.build(lines));
     graph_ratio_ = search.ratio();
   }
 
@@ -474,11 +475,11 @@ class Session {
     // Of two lines for a problem the later one counts: plans are more than the choice of their kernel.
     std::string graph, plans;
     for (const Winner& w : winners) (w.state == nullptr ? graph : plans) += schedule::PlanLines({w.record});
-    const std::string path = Library(CompileWith(graph + plans, nullptr));
+    const GraphBuild tuned = Library(CompileWith(graph + plans, nullptr), {});
     double worst = 0;
     const double seconds = std::clamp(std::min(options_.seconds - Spent(), Spent()), 5.0, kMostSeconds);
     try {
-      model_ = worker_.RaceModels(default_, path, seconds, kPairs, &worst);
+      model_ = worker_.RaceModels(default_.path, tuned.path, seconds, kPairs, &worst);
       accepted_ = model_.hi < 1 && worst <= kTolerance;
     } catch (const Error& e) {  // the child is gone: what can't be shown isn't accepted
       Say(StrCat("the whole model couldn't be raced: ", e.what()));
@@ -505,15 +506,15 @@ class Session {
 
   TuneOptions options_;
   Worker worker_;
-  runtime::TemporaryDirectory folder_;
   Clock::time_point start_;
-  std::string default_, machine_;
+  GraphBuild default_;
+  std::string machine_;
   Target target_;
   schedule::RecordFile old_;
   std::vector<State> states_;
   std::unique_ptr<RecordsWriter> writer_;
   double synced_ = 0;
-  int measured_ = 0, libraries_ = 0;
+  int measured_ = 0;
   std::vector<TuningRecord> graph_;  ///< of the graph: those of the file, then those that won
   std::vector<GraphReport> graph_reports_;
   double graph_ratio_ = 1;

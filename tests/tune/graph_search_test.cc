@@ -47,6 +47,8 @@ class Graph {
     const std::string a = Kernel(lines, "a", "direct"), b = Kernel(lines, "b", "blocks16");
     if (b == "broken") throw Error("can't be compiled");
     GraphBuild build;
+    build.folder = std::make_shared<const runtime::TemporaryDirectory>();
+    folders.push_back(build.folder);
     build.path = a + "," + b;
     build.hash = std::hash<std::string>()(b == "same" ? a + ",blocks16" : build.path);
     auto add = [&](const char* problem, const std::string& chosen, std::vector<std::string> all) {
@@ -67,6 +69,7 @@ class Graph {
   int most_builds = 100;
   std::string known;
   std::vector<std::string> noted;
+  std::vector<std::weak_ptr<const runtime::TemporaryDirectory>> folders;  ///< of all that were built
 
  private:
   int builds_ = 0;
@@ -85,6 +88,21 @@ TEST(GraphSearchTest, ChoicesAreMadeTogether) {
   EXPECT_EQ(std::unique(once.begin(), once.end()), once.end());
   EXPECT_EQ(std::count(once.begin(), once.end(), "\"a\"slow"), 0);
   EXPECT_EQ(std::count(once.begin(), once.end(), "\"a\"direct"), 0);
+}
+
+/// Each may be as large as the model.
+TEST(GraphSearchTest, LibrariesThatLostAreRemoved) {
+  Graph graph;
+  GraphSearch::Hooks hooks = graph.Hooks();
+  size_t most = 0;
+  hooks.note = [&](const GraphStep&) {
+    const auto kept = [](const auto& folder) { return !folder.expired(); };
+    most = std::max<size_t>(most, static_cast<size_t>(std::count_if(graph.folders.begin(), graph.folders.end(), kept)));
+  };
+  GraphSearch search(hooks);
+  search.Run("", graph.Build(""));
+  EXPECT_GT(graph.folders.size(), 3);
+  EXPECT_EQ(most, 2);  // the first and the best
 }
 
 TEST(GraphSearchTest, WhatIsKnownIsntMeasuredAgain) {
