@@ -127,10 +127,13 @@ double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, const Machi
     const int64_t passes = s.oc_blocks / tile.blocks;
     far = plan.by_oc_block ? input * static_cast<double>(passes) : 2 * (input + product);
   }
-  double weights = s.weight_bytes();
-  if (weights > cache / 4) weights *= strips;
+  const double readings = s.weight_bytes() > cache / 4 ? strips : 1;  // of the weights, from beyond the L2 cache
+  // Those of a block of output channels are in a panel per point, far from the one before.
+  const double panels = plan.by_oc_block ? readings * static_cast<double>(s.points * s.oc_blocks / tile.blocks) : 0;
+  double weights = readings * s.weight_bytes();
   if (machine.memory_cycles_per_byte > 0) weights -= s.weight_bytes();  // the first time: AtRateOfMemory
-  return static_cast<double>(s.batch) * (work + machine.beyond_l2_cycles_per_byte * (far * share + weights));
+  return static_cast<double>(s.batch) *
+         (work + machine.beyond_l2_cycles_per_byte * (far * share + weights) + Fitted().winograd_panel * panels);
 }
 
 /// Cycles until `threads` threads are done, where one takes `alone`.
