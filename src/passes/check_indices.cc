@@ -19,13 +19,15 @@
 namespace treadle::relay {
 namespace {
 
-/// Which dimensions of operand 0 the indices in operand `arg` speak of: one, or one per first index; none: all, as one.
+/// Which dimensions of operand `of` the indices in operand `arg` speak of: one, or one per first index; none: all, as
+/// one.
 struct IndexUse {
   size_t arg = 1;
   std::vector<size_t> axes;
   bool by_row = false;
   std::optional<int64_t> exempt = std::nullopt;  ///< an index that picks nothing
   bool from_start = false;                       ///< negative ones are out of range, too
+  size_t of = 0;
 };
 
 std::vector<size_t> Rows(const CallNode* call, size_t arg, int64_t first_axis) {
@@ -51,6 +53,10 @@ std::vector<IndexUse> UsesOf(const CallNode* call) {
   if (name == "gather_nd") return {{1, Rows(call, 1, call->attrs_as<ops::GatherNDAttrs>()->batch_dims), true}};
   if (name == "scatter" || name == "scatter_add") return {{1, axis(call->attrs_as<ops::ScatterAttrs>()->axis), false}};
   if (name == "nn.nll_loss") return {{1, {1}, false, call->attrs_as<ops::NLLLossAttrs>()->ignore_index, true}};
+  if (name == "tree_leaves") {  // roots, features and children
+    constexpr size_t kData = 0, kNodes = 4;
+    return {{1, {0}, false, {}, true, kNodes}, {3, {1}, false, {}, true, kData}, {5, {0}, false, {}, true, kNodes}};
+  }
   if (name == "scatter_nd") return {{1, Rows(call, 1, 0), true}};
   return {};
 }
@@ -67,7 +73,7 @@ class IndexChecker : public MixedModeMutator {
     Array<Expr> args = call->args;
     for (const IndexUse& use : uses) {
       if (use.by_row && use.axes.empty()) continue;  // a dynamic number: those stay within the tensor
-      args.Set(use.arg, Checked(pre, call->args[0], TensorTypeOf(pre->args[0]), use, args[use.arg]));
+      args.Set(use.arg, Checked(pre, call->args[use.of], TensorTypeOf(pre->args[use.of]), use, args[use.arg]));
     }
     return args.same_as(call->args) ? post : Call(call->op, args, call->attrs, call->type_args, call->span);
   }

@@ -106,3 +106,27 @@ def test_trees_of_leaves():
     nodes = _forest(5, ["BRANCH_LT"], [0, 0], False)
     compiled = treadle.compile(_model(nodes, 1))
     np.testing.assert_allclose(compiled.run(None, {"x": _rows(9, False)})[0], _walk(nodes, _rows(9, False), 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("operand, value", [("roots", 3), ("roots", -1), ("features", 2), ("features", -1), ("children", 3),
+                                            ("children", -3)])
+def test_indices_beyond_the_operands_are_refused(operand, value, constant):
+    values = {"roots": np.array([0], "int32"), "depths": np.array([1], "int32"), "features": np.array([1, 0, 0], "int32"),
+              "splits": np.zeros(3, "float32"), "children": np.array([[1, 2], [1, 1], [2, 2]], "int32"),
+              "kinds": np.zeros(3, "int32")}
+    x = relay.var("x", shape=(4, 2), dtype="float32")
+
+    def compiled(values):
+        operands = {name: relay.const(v) if constant or name == "splits" else relay.var(name, shape=v.shape, dtype=str(v.dtype))
+                    for name, v in values.items()}
+        body = relay.op.tree_leaves(x, *operands.values(), depth=1, tests=[0], missing=False)
+        function = relay.Function([x, *(v for v in operands.values() if isinstance(v, relay.Var))], body)
+        given = [v for name, v in values.items() if isinstance(operands[name], relay.Var)]
+        run = relay.create_executor("graph", mod=treadle.IRModule.from_expr(function), target="llvm").evaluate()
+        return run(np.float32([[0, -1], [0, 1], [2, 0], [0, 3]]), *given).numpy()
+
+    assert compiled(values).tolist() == [[1], [2], [1], [2]]
+    values[operand].flat[0] = value
+    with pytest.raises(treadle.Error, match=f"tree_leaves.*index {value} is out of range"):
+        compiled(values)
