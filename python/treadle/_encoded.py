@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and outputs that aren't tensors of numbers as bytes, in the form that src/runtime/vm/host/values.cc describes:
 strings, sequences (lists), optionals (a value or None), maps (dicts)."""
+import functools
+import math
 import re
 import struct
 
 import numpy as np
 
+from ._core import zip_rows
 from ._dtype import DataType, of_numpy, to_numpy
 from ._nd import NDArray, as_tensor
 from .error import DTypeError, ModelFormatError
 
-NOTHING, TENSOR, STRINGS, SEQUENCE, MAP = range(5)
+NOTHING, TENSOR, STRINGS, SEQUENCE, MAP, MAPS = range(6)
+_U8, _U32, _U64, _TYPE = map(struct.Struct, ("<B", "<I", "<Q", "<BB"))
 
 
 def _shape(array):
@@ -62,10 +66,10 @@ def _core_type(dtype):
     return code, DataType(name).bits
 
 
-def _type_name(code, bits):
-    if (code, bits) == (1, 1):
-        return "bool"
-    return {0: "int", 1: "uint", 2: "float", 4: "bfloat"}.get(code, "?") + str(bits)
+@functools.cache
+def _dtype(code, bits):
+    name = "bool" if (code, bits) == (1, 1) else {0: "int", 1: "uint", 2: "float", 4: "bfloat"}.get(code, "?") + str(bits)
+    return to_numpy(DataType(name))
 
 
 class _Reader:
@@ -80,16 +84,20 @@ class _Reader:
         return part
 
     def unpack(self, form):
-        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
+        begin = self.at
+        if form.size > len(self.data) - begin:
+            raise ModelFormatError(f"truncated value: {form.size} bytes wanted at offset {begin} of {len(self.data)}")
+        self.at += form.size
+        return form.unpack_from(self.data, begin)
 
     def shape(self):
-        rank, = self.unpack("I")
-        return self.unpack(f"{rank}q")
+        rank, = self.unpack(_U32)
+        return struct.unpack(f"<{rank}q", self.take(8 * rank))
 
     def strings(self):
         shape = self.shape()
         parts, data, at = [], self.data, self.at
-        for _ in range(int(np.prod(shape))):
+        for _ in range(math.prod(shape)):
             begin = at + 8
             at = begin + int.from_bytes(data[at:begin], "little")
             if at > len(data):
@@ -101,44 +109,28 @@ class _Reader:
         array[:] = [texts[part] for part in parts]
         return array.reshape(shape)
 
-    def maps(self, count):
-        """Elements of a sequence that are maps of numbers with the same keys, taken apart all at once: classifiers give
-        one for each row. None for others."""
-        begin = self.at
-        if count < 2 or self.data[begin:begin + 1] != bytes([MAP]):
-            return None
-        self.at += 1
-        keys, values = self.value(), self.value()
-        size, self.at = self.at - begin, begin
-        head = size - values.nbytes
-        if values.dtype == object or values.size == 0 or count * size > len(self.data) - begin:
-            return None
-        rows = np.frombuffer(self.data, np.uint8, count * size, begin).reshape(count, size)
-        if not (rows[:, :head] == rows[0, :head]).all():
-            return None
-        self.at = begin + count * size
-        names, table = keys.tolist(), np.ascontiguousarray(rows[:, head:]).view(values.dtype).tolist()
-        return [dict(zip(names, row)) for row in table]
-
     def value(self):
-        kind, = self.unpack("B")
+        kind, = self.unpack(_U8)
         if kind == NOTHING:
             return None
         if kind == SEQUENCE:
-            count, = self.unpack("Q")
-            maps = self.maps(count)
-            return [self.value() for _ in range(count)] if maps is None else maps
+            count, = self.unpack(_U64)
+            return [self.value() for _ in range(count)]
         if kind == MAP:
             keys, values = self.value(), self.value()
             return dict(zip(keys.tolist(), values.tolist()))
+        if kind == MAPS:
+            keys, rows = self.value(), self.value()
+            if keys.ndim != 1 or rows.ndim != 2 or rows.shape[1] != keys.size:
+                raise ModelFormatError(f"maps of keys {keys.shape} with values {rows.shape}")
+            return zip_rows(keys.tolist(), rows.tolist())
         if kind == STRINGS:
             return self.strings()
         if kind != TENSOR:
             raise ModelFormatError(f"kind {kind} of value")
-        code, bits = self.unpack("BB")
-        shape, dtype = self.shape(), to_numpy(DataType(_type_name(code, bits)))
-        count = int(np.prod(shape))
-        return np.frombuffer(self.take(count * dtype.itemsize), dtype).reshape(shape).copy()
+        dtype = _dtype(*self.unpack(_TYPE))
+        shape = self.shape()
+        return np.frombuffer(self.take(math.prod(shape) * dtype.itemsize), dtype).reshape(shape).copy()
 
 
 _MAP = re.compile(r"map\((\w+),tensor\((\w+)\)\)")

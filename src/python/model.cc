@@ -118,6 +118,19 @@ void WritePage(const Model& model, const std::string& path, const std::string& t
   report::WritePage(path, report::ModelPage(run, report::MeasurePeaks(model.manifest().target, threads)));
 }
 
+/// A dict for each row: of its values, as many as there are keys, by key. Classifiers give as many as samples.
+nb::list ZipRows(const nb::list& keys, const nb::list& rows) {
+  nb::list dicts;
+  for (nb::handle row : rows) {
+    const nb::list values = nb::cast<nb::list>(row);
+    if (values.size() != keys.size()) throw RuntimeError("a row has other values than keys");
+    nb::dict dict;
+    for (size_t i = 0; i < keys.size(); ++i) dict[keys[i]] = values[i];
+    dicts.append(dict);
+  }
+  return dicts;
+}
+
 }  // namespace
 
 void BindModel(nb::module_& module) {
@@ -164,6 +177,7 @@ void BindModel(nb::module_& module) {
       .def(
           "reset", [](const runtime::CancelToken& self) { self.Cancel(false); }, "Takes the wish back.")
       .def_prop_ro("cancelled", &runtime::CancelToken::IsCancelled);
+  module.def("zip_rows", &ZipRows);
 }
 
 }  // namespace treadle::python

@@ -152,7 +152,23 @@ def test_labels_and_maps():
     assert zipped == [{"A": 0.0, "B": 1.0, "C": 0.0}, {"A": 0.0, "B": 0.0, "C": 0.0}]
 
 
-@pytest.mark.parametrize("data", [b"", b"\x02", b"\x07", b"\x03" + b"\xff" * 8, b"\x02\x01\0\0\0" + b"\xff" * 8, b"\x03\x01" + b"\0" * 7 + b"\x03"])
+@pytest.mark.parametrize("rows", [0, 1, 5])
+@pytest.mark.parametrize("keys", [{"classlabels_int64s": [7, -1]}, {"classlabels_strings": ["a", ""]}])
+def test_maps_with_the_same_keys(rows, keys):
+    maps = onnx.TypeProto()
+    maps.sequence_type.elem_type.map_type.key_type = INT64 if "classlabels_int64s" in keys else STRING
+    maps.sequence_type.elem_type.map_type.value_type.tensor_type.elem_type = FLOAT
+    nodes = [helper.make_node("ZipMap", ["x"], ["m"], domain="ai.onnx.ml", **keys), helper.make_node("SequenceLength", ["m"], ["n"]),
+             helper.make_node("SequenceErase", ["m"], ["rest"])][:2 if rows == 0 else 3]
+    outputs = [onnx.ValueInfoProto(name="m", type=maps), tensor("n", INT64, []), onnx.ValueInfoProto(name="rest", type=maps)]
+    x = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2)
+    results = run(nodes, [tensor("x", FLOAT, ["r", 2])], outputs[:len(nodes)], {"x": x})
+    expected = [dict(zip(next(iter(keys.values())), row)) for row in x.tolist()]
+    assert results[0] == expected and results[1] == rows
+    assert rows == 0 or results[2] == expected[:-1]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02", b"\x07", b"\x05", b"\x05\0\0", b"\x05" + 2 * (b"\x01\0\x40" + b"\0" * 4 + b"\0" * 8), b"\x03" + b"\xff" * 8, b"\x02\x01\0\0\0" + b"\xff" * 8, b"\x03\x01" + b"\0" * 7 + b"\x03"])
 def test_malformed_bytes_are_refused(data):
     compiled = treadle.compile(model([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", STRING, ["n"])],
                                      [tensor("y", STRING, ["n"])]))

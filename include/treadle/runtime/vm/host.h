@@ -24,6 +24,10 @@ inline constexpr int64_t kNoneTag = 2;      ///< an optional without value
 inline constexpr int64_t kSomeTag = 3;      ///< field: the value
 inline constexpr int64_t kMapTag = 4;       ///< fields: keys and values, one tensor each
 inline constexpr int64_t kTextMapTag = 5;   ///< as kMapTag, with strings as keys
+/// A sequence of maps with the same keys, of which classifiers give one per row. Fields: the keys, and values (n,
+/// keys).
+inline constexpr int64_t kMapsTag = 6;
+inline constexpr int64_t kTextMapsTag = 7;  ///< as kMapsTag, with strings as keys
 
 /// The strings of one run, each once.
 class StringTable {

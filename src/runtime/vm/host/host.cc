@@ -85,6 +85,22 @@ const AdtValueNode* DataArg(const HostArgs& args, size_t i, int64_t tag, const c
   return data;
 }
 
+AdtValue SequenceArg(HostRun& run, const HostArgs& args, size_t i) {
+  const auto* data = i < args.size() ? args[i].as<AdtValueNode>() : nullptr;
+  if (data == nullptr || (data->tag != kMapsTag && data->tag != kTextMapsTag)) {
+    return GetRef<AdtValue>(DataArg(args, i, kSequenceTag, "a sequence"));
+  }
+  const NDArray keys = TensorArg(data->fields, 0), rows = TensorArg(data->fields, 1);
+  const auto bytes = static_cast<size_t>(keys.size() * ElementBytes(rows.dtype()));
+  std::vector<ObjectRef> maps;
+  for (int64_t row = 0; row < rows.shape()[0]; ++row) {
+    NDArray values = run.alloc(keys.shape(), rows.dtype());
+    if (bytes > 0) std::memcpy(values.data_ptr(), rows.Data<char>() + static_cast<size_t>(row) * bytes, bytes);
+    maps.push_back(AdtValue(data->tag == kMapsTag ? kMapTag : kTextMapTag, {keys, values}));
+  }
+  return AdtValue(kSequenceTag, std::move(maps));
+}
+
 NDArray MakeInts(HostRun& run, const std::vector<int64_t>& shape, const std::vector<int64_t>& values) {
   NDArray tensor = run.alloc(shape, DataType::Int(64));
   if (!values.empty()) std::memcpy(tensor.Data<int64_t>(), values.data(), values.size() * sizeof(int64_t));

@@ -32,6 +32,9 @@ std::vector<std::string_view> TextsArg(const HostRun& run, const HostArgs& args,
 std::string_view BytesArg(const HostArgs& args, size_t i);
 const AdtValueNode* DataArg(const HostArgs& args, size_t i, int64_t tag, const char* what);
 
+/// Argument `i`, a sequence: one of maps with the same keys with an element for each.
+AdtValue SequenceArg(HostRun& run, const HostArgs& args, size_t i);
+
 /// An int64 tensor.
 NDArray MakeInts(HostRun& run, const std::vector<int64_t>& shape, const std::vector<int64_t>& values);
 

@@ -8,8 +8,6 @@
 namespace treadle::runtime::vm {
 namespace {
 
-const AdtValueNode* Sequence(const HostArgs& args, size_t i) { return DataArg(args, i, kSequenceTag, "a sequence"); }
-
 /// A position counted from 0; from the end where it is negative.
 size_t Position(int64_t position, size_t length, bool end) {
   const auto size = static_cast<int64_t>(length);
@@ -39,18 +37,18 @@ ObjectRef CheckedTensor(const ObjectRef& value, const HostArgs& args, size_t typ
 }
 
 /// (sequence, position, type): a tensor whose type and rank are checked.
-ObjectRef At(HostRun&, const HostArgs& args) {
-  const AdtValueNode* sequence = Sequence(args, 0);
+ObjectRef At(HostRun& run, const HostArgs& args) {
+  const AdtValue sequence = SequenceArg(run, args, 0);
   return CheckedTensor(sequence->fields[Position(IntArg(args, 1), sequence->fields.size(), false)], args, 2);
 }
 
 ObjectRef Length(HostRun& run, const HostArgs& args) {
-  return MakeInts(run, {}, {static_cast<int64_t>(Sequence(args, 0)->fields.size())});
+  return MakeInts(run, {}, {static_cast<int64_t>(SequenceArg(run, args, 0)->fields.size())});
 }
 
 /// (sequence, value[, position])
-ObjectRef Insert(HostRun&, const HostArgs& args) {
-  const AdtValueNode* sequence = Sequence(args, 0);
+ObjectRef Insert(HostRun& run, const HostArgs& args) {
+  const AdtValue sequence = SequenceArg(run, args, 0);
   const size_t length = sequence->fields.size();
   const size_t at = args.size() > 2 ? Position(IntArg(args, 2), length, true) : length;
   std::vector<ObjectRef> fields;
@@ -62,8 +60,8 @@ ObjectRef Insert(HostRun&, const HostArgs& args) {
 }
 
 /// (sequence[, position])
-ObjectRef Erase(HostRun&, const HostArgs& args) {
-  std::vector<ObjectRef> fields = Sequence(args, 0)->fields;
+ObjectRef Erase(HostRun& run, const HostArgs& args) {
+  std::vector<ObjectRef> fields = SequenceArg(run, args, 0)->fields;
   if (fields.empty()) throw RuntimeError("the sequence is empty");
   const size_t at = args.size() > 1 ? Position(IntArg(args, 1), fields.size(), false) : fields.size() - 1;
   fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(at));
@@ -126,7 +124,7 @@ ObjectRef Split(HostRun& run, const HostArgs& args) {
 
 /// (sequence, axis, type of the result, new_axis): the elements joined along an axis, or along a new one.
 ObjectRef Concat(HostRun& run, const HostArgs& args) {
-  const AdtValueNode* sequence = Sequence(args, 0);
+  const AdtValue sequence = SequenceArg(run, args, 0);
   if (sequence->fields.empty()) throw RuntimeError("the sequence is empty");
   const bool stacks = IntArg(args, 3) != 0;
   std::vector<NDArray> parts;
@@ -178,32 +176,25 @@ ObjectRef Has(HostRun& run, const HostArgs& args) {
 }
 
 /// The value of an optional; (optional, type): a tensor.
-ObjectRef Get(HostRun&, const HostArgs& args) {
+ObjectRef Get(HostRun& run, const HostArgs& args) {
   ObjectRef value = args.at(0);
   if (const auto* data = value.as<AdtValueNode>()) {
     if (data->tag == kNoneTag) throw RuntimeError("the optional value is absent");
     if (data->tag == kSomeTag) value = data->fields.at(0);
   }
   if (args.size() > 1) return CheckedTensor(value, args, 1);
-  DataArg({value}, 0, kSequenceTag, "a sequence");
+  SequenceArg(run, {value}, 0);
   return value;
 }
 
 /// (rows (n, keys), keys (keys)): a sequence of n maps.
 template <int64_t kTag>
-ObjectRef ZipMap(HostRun& run, const HostArgs& args) {
+ObjectRef ZipMap(HostRun&, const HostArgs& args) {
   NDArray rows = TensorArg(args, 0), keys = TensorArg(args, 1);
   if (rows.ndim() != 2 || keys.ndim() != 1 || rows.shape()[1] != keys.shape()[0]) {
     throw ShapeError(StrCat(ShapeString(rows.shape()), " values for ", ShapeString(keys.shape()), " keys"));
   }
-  std::vector<ObjectRef> maps;
-  const int64_t bytes = rows.shape()[1] * ElementBytes(rows.dtype());
-  for (int64_t i = 0; i < rows.shape()[0]; ++i) {
-    NDArray values = run.alloc(keys.shape(), rows.dtype());
-    if (bytes > 0) std::memcpy(values.data_ptr(), rows.Data<char>() + i * bytes, static_cast<size_t>(bytes));
-    maps.push_back(AdtValue(kTag, {keys, values}));
-  }
-  return AdtValue(kSequenceTag, std::move(maps));
+  return AdtValue(kTag, {keys, rows});
 }
 
 /// (map, type): field kField, a vector whose type is checked.
@@ -228,8 +219,8 @@ void AddSequenceFunctions(HostTable* table) {
   (*table)["optional.some"] = Some;
   (*table)["optional.has"] = Has;
   (*table)["optional.get"] = Get;
-  (*table)["map.zip"] = ZipMap<kMapTag>;
-  (*table)["map.zip_text"] = ZipMap<kTextMapTag>;
+  (*table)["map.zip"] = ZipMap<kMapsTag>;
+  (*table)["map.zip_text"] = ZipMap<kTextMapsTag>;
   (*table)["map.keys"] = MapField<0>;
   (*table)["map.values"] = MapField<1>;
 }

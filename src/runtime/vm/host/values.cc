@@ -7,6 +7,7 @@
 //   2 strings: u32 rank, i64 dimensions, for each element u64 length and bytes
 //   3 sequence: u64 count, values
 //   4 map: two values, keys and values
+//   5 sequence of maps with the same keys: two values, the keys and a tensor (n, keys) of values
 #include <cstring>
 
 #include "runtime/vm/host/host.h"
@@ -15,7 +16,7 @@
 namespace treadle::runtime::vm {
 namespace {
 
-enum class Kind : uint8_t { kNothing, kTensor, kStrings, kSequence, kMap };
+enum class Kind : uint8_t { kNothing, kTensor, kStrings, kSequence, kMap, kMaps };
 constexpr int kMaxDepth = 16;
 constexpr uint32_t kMaxRank = 64;
 
@@ -83,6 +84,16 @@ class Decoder {
         if (k == nullptr || v == nullptr || k->shape.size() != 1 || k->shape != v->shape) in_.Fail("malformed map");
         return AdtValue(text ? kTextMapTag : kMapTag, {keys, values});
       }
+      case Kind::kMaps: {
+        const bool text = in_.remaining() > 0 && Peek() == Kind::kStrings;
+        ObjectRef keys = Value(depth + 1), rows = Value(depth + 1);
+        const auto *k = keys.as<NDArrayNode>(), *v = rows.as<NDArrayNode>();
+        if (k == nullptr || v == nullptr || k->shape.size() != 1 || v->shape.size() != 2 ||
+            v->shape[1] != k->shape[0]) {
+          in_.Fail("malformed maps");
+        }
+        return AdtValue(text ? kTextMapsTag : kMapsTag, {keys, rows});
+      }
     }
     in_.Fail(StrCat("kind ", static_cast<int>(kind), " of value"));
   }
@@ -116,6 +127,11 @@ class Encoder {
       case kTextMapTag:
         Put(Kind::kMap);
         Value(data->fields.at(0), data->tag == kTextMapTag);
+        return Value(data->fields.at(1), strings);
+      case kMapsTag:
+      case kTextMapsTag:
+        Put(Kind::kMaps);
+        Value(data->fields.at(0), data->tag == kTextMapsTag);
         return Value(data->fields.at(1), strings);
       default:
         return Put(Kind::kNothing);
@@ -197,7 +213,7 @@ ObjectRef DecodeOptional(HostRun& run, const HostArgs& args) {
 
 ObjectRef DecodeSequence(HostRun& run, const HostArgs& args) {
   ObjectRef value = Decode(run, args);
-  DataArg({value}, 0, kSequenceTag, "a sequence");
+  SequenceArg(run, {value}, 0);
   return value;
 }
 
