@@ -213,6 +213,16 @@ ModularSet Normal(int64_t coeff, int64_t base) {
   return {coeff, base};
 }
 
+/// (c1 k + b1)(c2 l + b2): every cross term is a multiple of the gcd.
+ModularSet Product(const ModularSet& m, const ModularSet& f) {
+  int64_t x, y, z, b;
+  if (__builtin_mul_overflow(m.coeff, f.coeff, &x) || __builtin_mul_overflow(m.coeff, f.base, &y) ||
+      __builtin_mul_overflow(m.base, f.coeff, &z) || __builtin_mul_overflow(m.base, f.base, &b)) {
+    return {};
+  }
+  return Normal(std::gcd(std::gcd(x, y), z), b);
+}
+
 }  // namespace
 
 ModularSet AnalyzerImpl::Modular(const LinearForm& form) {
@@ -220,16 +230,7 @@ ModularSet AnalyzerImpl::Modular(const LinearForm& form) {
   int64_t coeff = 0, base = form.constant;
   for (const Term& t : form.terms) {
     ModularSet m{0, 1};
-    for (const PrimExpr& factor : t.factors) {
-      ModularSet f = Modular(factor);
-      // (c1 k + b1)(c2 l + b2): every cross term is a multiple of the gcd.
-      int64_t x, y, z, b;
-      if (__builtin_mul_overflow(m.coeff, f.coeff, &x) || __builtin_mul_overflow(m.coeff, f.base, &y) ||
-          __builtin_mul_overflow(m.base, f.coeff, &z) || __builtin_mul_overflow(m.base, f.base, &b)) {
-        return {};
-      }
-      m = Normal(std::gcd(std::gcd(x, y), z), b);
-    }
+    for (const PrimExpr& factor : t.factors) m = Product(m, Modular(factor));
     int64_t c, b;
     if (__builtin_mul_overflow(m.coeff, t.coeff, &c) || __builtin_mul_overflow(m.base, t.coeff, &b) ||
         __builtin_add_overflow(base, b, &base)) {
@@ -242,9 +243,10 @@ ModularSet AnalyzerImpl::Modular(const LinearForm& form) {
 
 ModularSet AnalyzerImpl::Modular(const PrimExpr& e) {
   if (const auto* imm = e.as<IntImmNode>()) return {0, imm->value};
-  if (e.as<AddNode>() || e.as<SubNode>() || e.as<MulNode>()) {
-    if (IsIndexType(e.dtype())) return Modular(Linearize(e));
-    return {};
+  if (e.as<AddNode>() || e.as<SubNode>()) return IsIndexType(e.dtype()) ? Modular(Linearize(e)) : ModularSet{};
+  // Not of its linear form: products of sums are terms of those as they are.
+  if (const auto* op = e.as<MulNode>()) {
+    return IsIndexType(e.dtype()) ? Product(Modular(op->a), Modular(op->b)) : ModularSet{};
   }
   if (const auto* op = e.as<FloorModNode>()) {
     const int64_t* c = AsConstInt(op->b);

@@ -94,6 +94,17 @@ TEST_F(SimplifyTest, LetBindsItsVariableInItsBodyOnly) {
   EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(tir::Let(t, padding, inner + t)), inner + padding));
 }
 
+/// A product of sums is a term of a linear form as it is.
+TEST_F(SimplifyTest, ProductsOfSumsAreMultiplesOfTheirFactors) {
+  const Var m("m", DataType::Int(64)), n("n", DataType::Int(64));
+  auto number = [](int64_t value) { return tir::make_const(DataType::Int(64), value); };
+  const PrimExpr product = (m * 4 + n * 8 + number(2)) * (m * 6 + n * 3);
+  EXPECT_EQ(analyzer.Modular(product).coeff, 6);
+  EXPECT_EQ(analyzer.Modular(product).base, 0);
+  EXPECT_EQ(analyzer.Modular(tir::floormod(product, number(4))).coeff, 2);
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(tir::floormod(product, number(3))), number(0)));
+}
+
 TEST_F(SimplifyTest, DataMayWrap) {
   auto buffer = tir::DeclBuffer({PrimExpr(4)}, DataType::Int(32), "a");
   PrimExpr x = tir::BufferLoad(buffer, {i});
