@@ -129,6 +129,7 @@ bool IsKnownClass(const Object* node) {
                                                           "runtime.Map",
                                                           "runtime.NDArray",
                                                           "Span",
+                                                          "ModelSpan",
                                                           "Op",
                                                           "relay.Id",
                                                           "relay.TypeVar",

@@ -43,7 +43,7 @@ int ReshapedParam(const Function& func) {
   Expr e = func->body;
   while (const auto* call = e.as<CallNode>()) e = call->args[0];
   for (size_t i = 0; i < func->params.size(); ++i) {
-    if (func->params[i]->checked_type().as<TensorTypeNode>() == nullptr) return -1;
+    if (func->params[i]->type_annotation.as<TensorTypeNode>() == nullptr) return -1;
     if (func->params[i].get() == e.get()) return static_cast<int>(i);
   }
   return -1;
@@ -63,7 +63,7 @@ int ExpandedParam(const Function& func) {
   }
   int found = -1;
   for (size_t i = 0; expands && i < func->params.size(); ++i) {
-    if (func->params[i]->checked_type().as<TensorTypeNode>() == nullptr) return -1;
+    if (func->params[i]->type_annotation.as<TensorTypeNode>() == nullptr) return -1;
     if (func->params[i].get() == e.get()) found = static_cast<int>(i);
   }
   return found;
