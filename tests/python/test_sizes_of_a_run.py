@@ -429,6 +429,16 @@ NOT_BROADCAST = [
     g (float[a, b, c] q, float[d, e, f] k, float[g, h, i] v) => (y, s) {
         [it] y, s = LinearAttention<q_num_heads=2, kv_num_heads=2, update_rule="linear">(q, k, v)
     }''', {"q": (2, 3, 8), "k": (2, 3, 8), "v": (2, 3, 8)}, {"k": (1, 3, 8)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 24]>
+    g (float[a, b, c] past, float[d, e, f] x) => (y) { [it] y = TensorScatter<axis=1>(past, x) }''',
+     {"past": (2, 4, 3), "x": (2, 3, 3)}, {"x": (2, 5, 3)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 24]>
+    g (float[a, b, c] past, float[d, e, f] x) => (y) { [it] y = TensorScatter<axis=1, mode="circular">(past, x) }''',
+     {"past": (2, 4, 3), "x": (2, 3, 3)}, {"x": (2, 5, 3)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 22]>
+    g (float[t, n, i] x, float[d, e, f] w, float[g, h, 3] r, float[j, k] b, int32[m] lengths) => (y) {
+        [it] y = GRU<hidden_size=3>(x, w, r, b, lengths)
+    }''', {"x": (4, 2, 5), "w": (1, 9, 5), "r": (1, 9, 3), "b": (1, 18)}, {"x": (4, 3, 5)}, {"lengths": np.array([2, 4], np.int32)}),
 ]
 
 

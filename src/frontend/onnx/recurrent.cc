@@ -176,7 +176,10 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   batch = known_batch != nullptr && *known_batch > 0 ? *known_batch : -1;
   ReadSizes();
   const Expr given_lengths = Shaped(4, "sequence_lens", {batch});
-  if (HasLengths()) lengths = CheckedValues(n, given_lengths, "at_most", DimOf(n, x, 0), "sequence length");
+  if (HasLengths()) {
+    const Term of_samples = OfSameSize({n, given_lengths}, {{0, 1}}, {n, x}, "samples and 'sequence_lens'");
+    lengths = CheckedValues(n, of_samples, "at_most", DimOf(n, x, 0), "sequence length");
+  }
   ReadActivations(default_activations);
 }
 

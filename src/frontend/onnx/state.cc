@@ -103,7 +103,11 @@ Expr ImportTensorScatter(NodeImport& n) {
     begin = In(n, 2);
     if (begin.dtype() != kInt64 || begin.rank() != 1) n.Invalid("the indices aren't a vector of int64");
     CheckSameSize(cache, 0, begin, 0, "the samples and their indices");
-    if (!circular) begin = Term(n, CheckedValues(n, begin, "at_most", room, "index of the first row"));
+  }
+  if (circular) {
+    begin = begin + (AtLeast(room, 0, "rows of the cache less those written") - room);
+  } else {
+    begin = Term(n, CheckedValues(n, begin, "at_most", room, "index of the first row"));
   }
   return n.Call("nn.contrib_write_rows", {cache, update, begin}, {{"axis", int64_t{axis}}, {"circular", circular}});
 }
