@@ -50,8 +50,8 @@ class StepWriter {
 
   tir::Stmt Begin() const {
     return ForUnits([&](const PrimExpr& b, const PrimExpr& u) -> tir::Stmt {
-      return tir::SeqStmt(Array<tir::Stmt>{Store(out_[1], Load(in_[kByteH], {b, u}), {b, u}),
-                                           Store(out_[2], Load(in_[kByteC], {b, u}), {b, u})});
+      return InOrder(
+          {Store(out_[1], Load(in_[kByteH], {b, u}), {b, u}), Store(out_[2], Load(in_[kByteC], {b, u}), {b, u})});
     });
   }
 
@@ -59,8 +59,8 @@ class StepWriter {
     const PrimExpr none = tir::make_zero(kFloat);
     auto widen = [&](const PrimExpr& b, const PrimExpr& u) -> tir::Stmt {
       const PrimExpr h = tir::select(Place(b, step).counts, Load(out_[1], {b, u}), none);
-      return tir::SeqStmt(Array<tir::Stmt>{Store(range_, tir::min(Load(range_, {Index(0)}), h), {Index(0)}),
-                                           Store(range_, tir::max(Load(range_, {Index(1)}), h), {Index(1)})});
+      return InOrder({Store(range_, tir::min(Load(range_, {Index(0)}), h), {Index(0)}),
+                      Store(range_, tir::max(Load(range_, {Index(1)}), h), {Index(1)})});
     };
     const PrimExpr low = Load(range_, {Index(0)}), high = Load(range_, {Index(1)});
     auto with_scale = [&](const PrimExpr& scale) {
@@ -68,9 +68,8 @@ class StepWriter {
         return Loop(batch_, "b", [&](const PrimExpr& b) { return Sample(step, b, scale, zero); });
       });
     };
-    return tir::Allocate(
-        range_, tir::SeqStmt(Array<tir::Stmt>{Store(range_, none, {Index(0)}), Store(range_, none, {Index(1)}),
-                                              ForUnits(widen), LetIn("scale", StateScale(low, high), with_scale)}));
+    return tir::Allocate(range_, InOrder({Store(range_, none, {Index(0)}), Store(range_, none, {Index(1)}),
+                                          ForUnits(widen), LetIn("scale", StateScale(low, high), with_scale)}));
   }
 
  private:
@@ -85,9 +84,9 @@ class StepWriter {
   tir::Stmt Sample(const PrimExpr& step, const PrimExpr& b, const PrimExpr& scale, const PrimExpr& zero) const {
     const SequencePlace place = Place(b, step);
     auto units = [&](const std::function<tir::Stmt(PrimExpr)>& body) { return Loop(units_, "u", body); };
-    const tir::Stmt inside = tir::SeqStmt(Array<tir::Stmt>{
-        units([&](const PrimExpr& u) { return Unit(place.element, b, u, scale, zero); }),
-        units([&](const PrimExpr& u) { return Store(out_[1], Load(out_[0], {place.element, b, u}), {b, u}); })});
+    const tir::Stmt inside = InOrder(
+        {units([&](const PrimExpr& u) { return Unit(place.element, b, u, scale, zero); }),
+         units([&](const PrimExpr& u) { return Store(out_[1], Load(out_[0], {place.element, b, u}), {b, u}); })});
     const tir::Stmt outside =
         units([&](const PrimExpr& u) { return Store(out_[0], tir::make_zero(kFloat), {step, b, u}); });
     return tir::IfThenElse(place.inside, inside, outside);
@@ -97,16 +96,16 @@ class StepWriter {
                  const PrimExpr& zero) const {
     tir::Buffer sums = tir::DeclBuffer({Index(kGates)}, kInt, "sums", "local");
     auto column = [&](int64_t g) { return units_ * Index(g) + u; };
-    Array<tir::Stmt> parts;
+    std::vector<tir::Stmt> parts;
     for (int64_t g = 0; g < kGates; ++g) parts.push_back(Store(sums, tir::make_zero(kInt), {Index(g)}));
     parts.push_back(Loop(units_, "k", [&](const PrimExpr& k) -> tir::Stmt {
-      Array<tir::Stmt> products;
+      std::vector<tir::Stmt> products;
       const PrimExpr h = QuantisedState(Load(out_[1], {b, k}), scale, zero) - zero;
       for (int64_t g = 0; g < kGates; ++g) {
         const PrimExpr w = tir::cast(kInt, Load(in_[kByteWeight], {k, column(g)})) - Load(in_[kByteZero], {column(g)});
         products.push_back(Store(sums, Load(sums, {Index(g)}) + h * w, {Index(g)}));
       }
-      return tir::SeqStmt(products);
+      return InOrder(products);
     }));
     std::vector<PrimExpr> of_gates;
     for (int64_t g = 0; g < kGates; ++g) {
@@ -115,7 +114,7 @@ class StepWriter {
     }
     parts.push_back(Store(out_[2], LstmCell(of_gates, Load(out_[2], {b, u})), {b, u}));
     parts.push_back(Store(out_[0], LstmOutput(of_gates, Load(out_[2], {b, u})), {t, b, u}));
-    return tir::Allocate(sums, tir::SeqStmt(parts));
+    return tir::Allocate(sums, InOrder(parts));
   }
 
   Array<tir::Buffer> in_, out_;
@@ -130,7 +129,7 @@ Array<Tensor> ByteLstmCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
     const StepWriter writer(in, out, reverse);
     const tir::Stmt steps = Loop(all->shape[0], "step", [&](const PrimExpr& step) { return writer.Step(step); });
-    return tir::SeqStmt(Array<tir::Stmt>{writer.Begin(), steps});
+    return InOrder({writer.Begin(), steps});
   };
   const Array<PrimExpr> state{all->shape[1], all->shape[2]};
   return te::Extern({all->shape, state, state}, {kFloat, kFloat, kFloat}, inputs, body, "byte_lstm", "recurrent");

@@ -25,5 +25,9 @@ inline PrimExpr Load(const tir::Buffer& buffer, const Array<PrimExpr>& index) { 
 inline tir::Stmt Store(const tir::Buffer& buffer, const PrimExpr& value, const Array<PrimExpr>& index) {
   return tir::BufferStore(buffer, value, index);
 }
+/// One after the other.
+inline tir::Stmt InOrder(const std::vector<tir::Stmt>& stmts) {
+  return tir::SeqStmt(Array<tir::Stmt>(stmts.begin(), stmts.end()));
+}
 
 }  // namespace treadle::ops

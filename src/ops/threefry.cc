@@ -33,9 +33,6 @@ PrimExpr Word(int64_t value) { return tir::make_const(DataType::UInt(64), value)
 PrimExpr Bit(int bit) { return tir::left_shift(Word(1), Word(bit)); }
 PrimExpr At(const tir::Buffer& key, int word) { return Load(key, {Index(word)}); }
 tir::Stmt Put(const tir::Buffer& key, int word, const PrimExpr& value) { return Store(key, value, {Index(word)}); }
-tir::Stmt InOrder(const std::vector<tir::Stmt>& stmts) {
-  return tir::SeqStmt(Array<tir::Stmt>(stmts.begin(), stmts.end()));
-}
 
 class Cipher {
  public:

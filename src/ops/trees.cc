@@ -124,10 +124,6 @@ class Descent {
   const tir::Buffer out_;
 };
 
-tir::Stmt InOrder(const std::vector<tir::Stmt>& stmts) {
-  return tir::SeqStmt(Array<tir::Stmt>(stmts.begin(), stmts.end()));
-}
-
 /// `kTogether` rows from `first` on, down one tree.
 tir::Stmt GoDownTogether(const Descent& descent, const PrimExpr& first, const PrimExpr& tree, const PrimExpr& depth) {
   std::vector<tir::Stmt> starts;

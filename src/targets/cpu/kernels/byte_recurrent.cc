@@ -95,8 +95,6 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
 
 // ---- The computation ----
 
-Stmt Sequence(const Array<Stmt>& parts) { return tir::SeqStmt(parts); }
-
 Stmt Lanes(const std::function<Stmt(const PrimExpr&)>& body, int64_t count = kLanes) {
   tir::Var lane("lane", DataType::Int(64));
   const auto kind = count == kLanes || count == kListBlock ? tir::ForKind::kVectorized : tir::ForKind::kSerial;
@@ -122,17 +120,17 @@ class StepWriter {
 
   Stmt All() const {
     Stmt steps = Loop(steps_, "step", [&](const PrimExpr& step) { return Step(step); });
-    return tir::Allocate(states_, tir::Allocate(totals_, Sequence({Begin(), steps})));
+    return tir::Allocate(states_, tir::Allocate(totals_, InOrder({Begin(), steps})));
   }
 
  private:
   /// The states before the first step, and zeros in words that aren't whole.
   Stmt Begin() const {
     const int lengths = at_.lengths;
-    Array<Stmt> parts{Loop(batch_, "b", [&](const PrimExpr& b) {
+    std::vector<Stmt> parts{Loop(batch_, "b", [&](const PrimExpr& b) {
       return ForUnits([&](const PrimExpr& u) -> Stmt {
-        return Sequence({Store(out_[1], Load(in_[static_cast<size_t>(lengths) + 1], {b, u}), {b, u}),
-                         Store(out_[2], Load(in_[static_cast<size_t>(lengths) + 2], {b, u}), {b, u})});
+        return InOrder({Store(out_[1], Load(in_[static_cast<size_t>(lengths) + 1], {b, u}), {b, u}),
+                        Store(out_[2], Load(in_[static_cast<size_t>(lengths) + 2], {b, u}), {b, u})});
       });
     })};
     const int64_t row = kBytes * WordsOf(units_), rest = row - units_;
@@ -145,24 +143,24 @@ class StepWriter {
         });
       }));
     }
-    return Sequence(parts);
+    return InOrder(parts);
   }
 
   Stmt Step(const PrimExpr& step) const {
     const tir::Buffer range = tir::DeclBuffer({Index(2), Index(kLanes)}, kFloat, "range", "local");
     auto with_scale = [&](const PrimExpr& scale) {
       return LetIn("zero", StateZero(Load(range, {Index(0), Index(0)}), scale), [&](const PrimExpr& zero) {
-        return Sequence({Loop(batch_, "b", [&](const PrimExpr& b) { return Quantise(step, b, scale, zero); }),
-                         Panels(step, scale, zero), Loop(batch_, "b", [&](const PrimExpr& b) {
-                           const SequencePlace place = Place(b, step);
-                           return tir::IfThenElse(place.inside, ForUnits([&](const PrimExpr& u) {
-                                                    return Store(out_[1], Load(out_[0], {place.element, b, u}), {b, u});
-                                                  }));
-                         })});
+        return InOrder({Loop(batch_, "b", [&](const PrimExpr& b) { return Quantise(step, b, scale, zero); }),
+                        Panels(step, scale, zero), Loop(batch_, "b", [&](const PrimExpr& b) {
+                          const SequencePlace place = Place(b, step);
+                          return tir::IfThenElse(place.inside, ForUnits([&](const PrimExpr& u) {
+                                                   return Store(out_[1], Load(out_[0], {place.element, b, u}), {b, u});
+                                                 }));
+                        })});
       });
     };
     const PrimExpr low = Load(range, {Index(0), Index(0)}), high = Load(range, {Index(1), Index(0)});
-    return tir::Allocate(range, Sequence({Range(step, range), LetIn("scale", StateScale(low, high), with_scale)}));
+    return tir::Allocate(range, InOrder({Range(step, range), LetIn("scale", StateScale(low, high), with_scale)}));
   }
 
   SequencePlace Place(const PrimExpr& b, const PrimExpr& step) const {
@@ -179,11 +177,11 @@ class StepWriter {
   }
   Stmt ForPanels(const std::function<Stmt(const PrimExpr& p, int64_t count)>& body, bool parallel) const {
     const int64_t whole = units_ / kLanes, rest = units_ % kLanes;
-    Array<Stmt> parts;
+    std::vector<Stmt> parts;
     auto panels = [&](const Array<PrimExpr>& i) { return body(i[0], kLanes); };
     if (whole > 0) parts.push_back(LoopNest({Index(whole)}, "panel", panels, parallel));
     if (rest > 0) parts.push_back(body(Index(whole), rest));
-    return Sequence(parts);
+    return InOrder(parts);
   }
 
   /// The least and the largest state, or 0, in the first lanes.
@@ -191,11 +189,11 @@ class StepWriter {
     const PrimExpr none = tir::make_zero(kFloat);
     auto join = [&](const PrimExpr& lane, const PrimExpr& low, const PrimExpr& high) {
       const PrimExpr of_low = Load(range, {Index(0), lane}), of_high = Load(range, {Index(1), lane});
-      return Sequence({Store(range, tir::min(of_low, low), {Index(0), lane}),
-                       Store(range, tir::max(of_high, high), {Index(1), lane})});
+      return InOrder({Store(range, tir::min(of_low, low), {Index(0), lane}),
+                      Store(range, tir::max(of_high, high), {Index(1), lane})});
     };
     const Stmt zeros = Lanes([&](const PrimExpr& lane) {
-      return Sequence({Store(range, none, {Index(0), lane}), Store(range, none, {Index(1), lane})});
+      return InOrder({Store(range, none, {Index(0), lane}), Store(range, none, {Index(1), lane})});
     });
     const Stmt all = Loop(batch_, "b", [&](const PrimExpr& b) {
       return tir::IfThenElse(Place(b, step).counts, ForPanels(
@@ -212,7 +210,7 @@ class StepWriter {
     const Stmt ends = Loop(Index(kLanes), "lane", [&](const PrimExpr& lane) {
       return join(Index(0), Load(range, {Index(0), lane}), Load(range, {Index(1), lane}));
     });
-    return Sequence({zeros, all, ends});
+    return InOrder({zeros, all, ends});
   }
 
   /// The bytes of a sample's state, their complements, and their sum.
@@ -224,14 +222,14 @@ class StepWriter {
           [&](const PrimExpr& lane) -> Stmt {
             const PrimExpr u = p * Index(kLanes) + lane;
             const PrimExpr byte = QuantisedState(Load(out_[1], {b, u}), scale, zero);
-            Array<Stmt> parts{Store(states_, tir::cast(kByte, byte), {b, u}),
-                              Store(sums, Load(sums, {lane}) + byte, {lane})};
+            std::vector<Stmt> parts{Store(states_, tir::cast(kByte, byte), {b, u}),
+                                    Store(sums, Load(sums, {lane}) + byte, {lane})};
             if (attrs_->complements) {
               const PrimExpr turned = tir::cast(kInt, tir::floormod(lane, Index(2))) * Index32(255);
               parts.push_back(Store(states_, tir::cast(kByte, tir::bitwise_xor(byte, turned)),
                                     {b, Index(kBytes * WordsOf(units_)) + u}));
             }
-            return Sequence(parts);
+            return InOrder(parts);
           },
           count);
     };
@@ -239,8 +237,8 @@ class StepWriter {
     const Stmt total = Loop(Index(kLanes), "lane", [&](const PrimExpr& lane) {
       return Store(totals_, Load(totals_, {b}) + Load(sums, {lane}), {b});
     });
-    return tir::IfThenElse(counts, tir::Allocate(sums, Sequence({zeros, ForPanels(unit, false),
-                                                                 Store(totals_, tir::make_zero(kInt), {b}), total})));
+    return tir::IfThenElse(counts, tir::Allocate(sums, InOrder({zeros, ForPanels(unit, false),
+                                                                Store(totals_, tir::make_zero(kInt), {b}), total})));
   }
   static PrimExpr Index32(int64_t value) { return tir::make_const(kInt, value); }
 
@@ -265,7 +263,7 @@ class StepWriter {
     const tir::Buffer gates = tir::DeclBuffer({Index(kGates), Index(kLanes)}, kFloat, "gates", "local");
     auto of = [&](int operand) { return in_[static_cast<size_t>(operand)]; };
     auto unit = [&](const PrimExpr& lane) { return p * Index(kLanes) + lane; };
-    Array<Stmt> parts;
+    std::vector<Stmt> parts;
     for (int64_t g = 0; g < kGates; ++g) {
       parts.push_back(Lanes([&](const PrimExpr& lane) { return Store(sums, tir::make_zero(kInt), {Index(g), lane}); }));
     }
@@ -297,7 +295,7 @@ class StepWriter {
           return Store(out_[0], LstmOutput(of_gates(lane), Load(out_[2], {b, unit(lane)})), {t, b, unit(lane)});
         },
         count));
-    return tir::Allocate(sums, tir::Allocate(gates, Sequence(parts)));
+    return tir::Allocate(sums, tir::Allocate(gates, InOrder(parts)));
   }
 
   PrimExpr Word(const PrimExpr& b, const PrimExpr& first) const {
@@ -306,7 +304,7 @@ class StepWriter {
 
   Stmt Products(const tir::Buffer& sums, const PrimExpr& b, const PrimExpr& p) const {
     return Loop(Index(WordsOf(units_)), "k", [&](const PrimExpr& k) -> Stmt {
-      Array<Stmt> products;
+      std::vector<Stmt> products;
       for (int64_t g = 0; g < kGates; ++g) {
         products.push_back(Lanes([&](const PrimExpr& lane) {
           const PrimExpr weight = Load(in_[kByteWeight], {p, k, Index(g), lane});
@@ -314,7 +312,7 @@ class StepWriter {
           return Store(sums, Load(sums, {Index(g), lane}) + dot, {Index(g), lane});
         }));
       }
-      return Sequence(products);
+      return InOrder(products);
     });
   }
 
@@ -322,7 +320,7 @@ class StepWriter {
   Stmt ListedProducts(const tir::Buffer& sums, const PrimExpr& b, const PrimExpr& p) const {
     const int64_t entries = DimValue(in_[kByteWeight]->shape[1]);
     return Loop(Index(entries), "entry", [&](const PrimExpr& entry) -> Stmt {
-      Array<Stmt> all;
+      std::vector<Stmt> all;
       for (int64_t i = 0; i < kPanelLists; ++i) {
         auto word = [&](int64_t n) {
           const PrimExpr from = Load(in_[kLists], {p, entry, Index(i), Index(n)});
@@ -336,7 +334,7 @@ class StepWriter {
             },
             kListBlock));
       }
-      return Sequence(all);
+      return InOrder(all);
     });
   }
 
