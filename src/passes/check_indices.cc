@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "passes/pass_util.h"
+#include "treadle/ir/model_span.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/check.h"
 #include "treadle/ops/attrs/nn.h"
@@ -115,8 +116,9 @@ class IndexChecker : public MixedModeMutator {
   }
 
   static std::string Where(const CallNode* call) {
-    const std::string place = call->span.defined() ? call->span.str() : "";
-    return place.empty() ? OpName(call) : StrCat(place, " (", OpName(call), ")");
+    const std::string place = call->span.defined() && !call->span.str().empty() ? DescribePlace(call->span) : "";
+    if (place.empty()) return OpName(call);
+    return call->span.as<ModelSpanNode>() != nullptr ? place : StrCat(place, " (", OpName(call), ")");
   }
 
   /// `picked`: the rewritten operand; `type` is that of what it replaces.

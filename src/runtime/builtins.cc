@@ -96,7 +96,8 @@ void ReportValue(const std::string& rule, const std::string& where, const std::s
                  int64_t limit) {
   std::string text = StrCat(where, where.empty() ? "" : ": ", what, " ", value);
   if (rule == "index") {
-    text += StrCat(" is out of range for ", limit, " elements; expected ", -limit, " to ", limit - 1);
+    const std::string of = what == "axis" ? StrCat("rank ", limit) : StrCat(limit, " elements");
+    text += StrCat(" is out of range for ", of, "; expected ", -limit, " to ", limit - 1);
   } else if (rule == "at_most") {
     text += StrCat(" is out of range; expected 0 to ", limit);
   } else if (rule == "at_least") {

@@ -85,7 +85,7 @@ def test_random_numbers_are_the_same_in_every_run():
 def test_groups_that_do_not_divide_the_channels():
     inputs = {"x": floats(2, 5, 3), "s": floats(5), "b": floats(5)}
     node = helper.make_node("GroupNormalization", list(inputs), ["y"], num_groups=2)
-    with pytest.raises(treadle.Error, match="^GroupNormalization#0: remainder of the number of channels by 'num_groups' 1; expected 0"):
+    with pytest.raises(treadle.Error, match="^node 'GroupNormalization#0' .GroupNormalization.: remainder of the number of channels by 'num_groups' 1; expected 0"):
         treadle.compile(dynamic_model(node, inputs, 21)).run(None, inputs)
 
 
@@ -94,5 +94,5 @@ def test_groups_that_do_not_divide_the_channels():
 def test_elements_have_one_or_two_parts(op, attributes, more, parts):
     inputs = {"x": floats(1, 8, parts), **{f"i{k}": value for k, value in enumerate(more)}}
     node = helper.make_node(op, list(inputs), ["y"], **attributes)
-    with pytest.raises(treadle.Error, match=f"^(node '{op}#0' .{op}.|'?{op}#0'?): (a dimension that has to be 1|size of the last dimension less 1 2 is out of range)"):
+    with pytest.raises(treadle.Error, match=f"^(node '{op}#0' .{op}.): (a dimension that has to be 1|size of the last dimension less 1 2 is out of range)"):
         treadle.compile(dynamic_model(node, inputs, 17)).run(None, inputs)

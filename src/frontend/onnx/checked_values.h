@@ -19,6 +19,8 @@ void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what)
 Term OfSameSize(const Term& x, const std::vector<std::pair<int, int>>& axes, const Term& other, const char* what);
 /// The integers, none of which may be less: refused at once where they are known.
 Term AtLeast(const Term& values, int64_t least, const char* what);
+/// Rows of a table by index, from 0 on, as operators that don't count from the end have them.
+relay::Expr PickedRows(NodeImport& n, const relay::Expr& table, const relay::Expr& indices, const char* what);
 /// The integers (int64, a scalar or a vector), which have to be those expected when the model runs.
 Term EqualTo(const Term& values, const Term& expected, const char* what);
 /// The size (int64 scalar) over a number, which has to divide it when the model runs.

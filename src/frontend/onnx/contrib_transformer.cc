@@ -80,9 +80,7 @@ Expr ImportSimplifiedLayerNormalization(NodeImport& n) {
 /// of unmasked positions, sum of the embeddings.
 std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   n.Ignore({"mask_index_type"});
-  auto rows = [&](size_t table, const Expr& ids) {
-    return n.Call("take", {n.In(table), ids}, {{"axis", int64_t{0}}, {"mode", "clip"}});
-  };
+  auto rows = [&](size_t table, const Expr& ids) { return PickedRows(n, n.In(table), ids, "index of an embedding"); };
   Expr sum = rows(2, n.In(0));
   if (n.Has(8)) {
     sum = Add(n, sum, rows(3, n.In(8)));

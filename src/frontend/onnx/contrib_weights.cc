@@ -166,7 +166,8 @@ Expr ImportMatMulNBits(NodeImport& n) {
   return n.Has(5) ? n.Call("add", {y, n.In(5)}) : y;
 }
 
-/// Rows of a table of bytes, dequantised after they are taken. Indices out of range give zeros.
+/// Rows of a table of bytes, dequantised after they are taken. Negative indices count from the end; those out of range
+/// give zeros.
 Expr ImportGatherBlockQuantized(NodeImport& n) {
   n.AllowSubByte();  // int4 and uint4 come as a byte for each
   const int64_t bits = Bits(n), block = BlockSize(n, 128);
@@ -187,8 +188,11 @@ Expr ImportGatherBlockQuantized(NodeImport& n) {
   }
   const int64_t blocks = (shape.back() + block - 1) / block;
   const DataType real = n.DType(2);
+  const Term index = In(n, 1).As(DataType::Int(64));
+  const auto size = static_cast<double>(shape[0]);
+  const Term from_start = (index < 0).Select(index + size, index);
   auto rows = [&](const Expr& values) {
-    return n.Call("take", {values, n.In(1)}, {{"axis", int64_t{0}}, {"mode", "clip"}});
+    return n.Call("take", {values, from_start}, {{"axis", int64_t{0}}, {"mode", "clip"}});
   };
   Expr x = n.Cast(rows(n.Const(packed ? table : data)), real), scale = rows(n.In(2));
   auto spread = [&](const Expr& of_blocks) {
@@ -215,10 +219,7 @@ Expr ImportGatherBlockQuantized(NodeImport& n) {
     x = n.Call("subtract", {x, n.Scalar(real, static_cast<double>(int64_t{1} << (bits - 1)))});
   }
   Expr y = n.Call("multiply", {x, spread(scale)});
-  const Expr index = n.Cast(n.In(1), DataType::Int(64)),
-             size = n.Scalar(DataType::Int(64), static_cast<double>(shape[0]));
-  Expr inside = n.Call("logical_and",
-                       {n.Call("greater_equal", {index, n.Call("negative", {size})}), n.Call("less", {index, size})});
+  Expr inside = from_start >= 0 && from_start < size;
   inside = n.ExpandDims(inside, RankOf(inside), rank - 1);
   return n.Call("where", {inside, y, n.Scalar(real, 0)});
 }

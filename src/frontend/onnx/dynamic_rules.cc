@@ -7,6 +7,7 @@
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/symbolic_dims.h"
+#include "treadle/ir/model_span.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
 
@@ -49,10 +50,14 @@ Expr DimOf(NodeImport& n, const Expr& x, int axis) {
 }
 
 Expr CheckedValues(NodeImport& n, const Expr& values, const char* rule, const Expr& limits, const char* what) {
-  std::string where = n.span().str();
-  if (!n.node().name.empty()) where += StrCat(" (", n.node().op_type, ")");  // else it is made of that
   return n.Call("check_values", {values, limits},
-                {{"rule", std::string(rule)}, {"where", where}, {"what", std::string(what)}});
+                {{"rule", std::string(rule)}, {"where", DescribePlace(n.span())}, {"what", std::string(what)}});
+}
+
+Expr PickedRows(NodeImport& n, const Expr& table, const Expr& indices, const char* what) {
+  const Term last = onnx::DimOf(Term(n, table), 0) - 1.0;
+  const Expr checked = CheckedValues(n, indices, "at_most", last, what);
+  return n.Call("take", {table, checked}, {{"axis", int64_t{0}}, {"mode", "error"}});
 }
 
 void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what) {

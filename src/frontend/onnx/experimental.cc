@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of the first opsets that ONNX took out again, and those that early exporters wrote under names of their own
 // framework.
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -59,7 +60,7 @@ Expr ImportATen(NodeImport& n) {
   n.Ignore({"overload_name"});
   const std::string name = n.Str("operator", "");
   if (name == "embedding") {
-    return n.Call("take", {n.In(0), n.In(1)}, {{"axis", int64_t{0}}, {"mode", "clip"}});
+    return PickedRows(n, n.In(0), n.In(1), "index of an embedding");
   }
   if (name == "relu") return n.Call("nn.relu", {n.In(0)});
   if (name == "sigmoid" || name == "tanh" || name == "exp") return n.Call(name.c_str(), {n.In(0)});

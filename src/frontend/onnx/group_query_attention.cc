@@ -41,6 +41,7 @@ class GroupQueryAttention {
   bool HasRoom(const Term& total) const;
   Term Heads(const Term& x, int64_t heads) { return {n_, SplitHeads(n_, x, heads)}; }
   void Split();
+  Term WithinCaches(const Term& positions);
   void Rotate();
   Term Joined(size_t past, const Term& added);
   Term Masked(const Term& scores);
@@ -107,13 +108,29 @@ void GroupQueryAttention::Split() {
   v_ = Heads(all.Slice(2, split + one, split + 2 * one), kv_heads_);
 }
 
+/// The number of positions, if the caches of cosines and sines have a row for each.
+Term GroupQueryAttention::WithinCaches(const Term& positions) {
+  if (!n_.Flag("do_rotary", false) || !n_.Has(kCos)) return positions;
+  const Term rows = DimOf(In(n_, kCos), 0);
+  const auto known = n_.KnownElements(positions), limit = n_.KnownElements(rows);
+  if (!known || !limit) return {n_, CheckedValues(n_, positions, "at_most", rows, "number of positions")};
+  if (known->front() > limit->front()) {
+    n_.Invalid(StrCat(known->front(), " positions, the caches of cosines and sines have ", limit->front(), " rows"));
+  }
+  return positions;
+}
+
 void GroupQueryAttention::Rotate() {
   if (!n_.Flag("do_rotary", false)) {
     n_.Ignore({"rotary_interleaved"});
     for (size_t i : {kCos, kSin, kPositions}) n_.IgnoreInput(i);
     return;
   }
-  const Term at = n_.Has(kPositions) ? In(n_, kPositions).As(kInt64) : Iota(queries_).Expand(0) + first_;
+  Term at = Iota(has_past_ ? queries_ : WithinCaches(queries_)).Expand(0) + first_;
+  if (n_.Has(kPositions)) {
+    const Term last = DimOf(In(n_, kCos), 0) - 1.0;
+    at = Term(n_, CheckedValues(n_, In(n_, kPositions).As(kInt64), "at_most", last, "position"));
+  }
   const Expr cos = CacheRows(n_, n_.In(kCos), at, "clip"), sin = CacheRows(n_, n_.In(kSin), at, "clip");
   const bool interleaved = n_.Flag("rotary_interleaved", false);
   q_ = Term(n_, Rotated(n_, q_, cos, sin, interleaved));
@@ -207,7 +224,7 @@ std::vector<Expr> GroupQueryAttention::Import() {
     // In a first step rows may be shorter than the longest; all begin at 0.
     const Term less = In(n_, kUsed).As(kInt64).Reshape({-1, 1});
     const Term used(n_, CheckedValues(n_, less, "at_most", keys_ - 1.0, "entry of seqlens_k"));
-    first_ = total.Op("equal", queries_).Select(used * 0.0, used + 1.0 - queries_);
+    first_ = WithinCaches(total).Op("equal", queries_).Select(used * 0.0, used + 1.0 - queries_);
   } else {
     for (size_t i : {kPastKey, kPastValue, kUsed, kTotal}) n_.IgnoreInput(i);
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/run_time_axes.h"
 
+#include "frontend/onnx/checked_values.h"
+
 namespace treadle::onnx {
 namespace {
 
@@ -85,8 +87,9 @@ AxisOrder AxesLast(const Term& axes, int rank) {
   const Term dims = IntVec(n, Numbers(rank));
   const DataType i64 = kInt64;
   if (!axes.dtype().is_integral()) n.Invalid(StrCat("axes are ", axes.dtype(), ", expected integers"));
-  // Negative ones are counted from the end, and checked, by looking them up.
-  const Term given = dims.Take((axes.rank() == 0 ? axes.Reshape({1}) : axes).As(i64));
+  const Term listed = (axes.rank() == 0 ? axes.Reshape({1}) : axes).As(i64);
+  // The check counts negative ones from the end.
+  const Term given(n, CheckedValues(n, listed, "index", IntNum(n, rank), "axis"));
   const Term is_axis = dims.Expand(1) == given.Expand(0);  // (rank, axes)
   const Term mask = is_axis.Reduce("any", {1});
   const Term one = mask.As(i64), other = 1 - one;

@@ -141,7 +141,7 @@ Expr ImportRunTimePadAxes(NodeImport& n) {
   if (Length(pads) != 2 * count) n.Invalid("'pads' has another number of entries than there are axes");
   std::vector<int64_t> numbers;
   for (int i = 0; i < x.rank(); ++i) numbers.push_back(i);
-  Term dims = IntVec(n, numbers), given = dims.Take(axes);
+  Term dims = IntVec(n, numbers), given(n, CheckedValues(n, axes, "index", IntNum(n, x.rank()), "axis"));
   Term is_axis = (dims.Expand(1) == given.Expand(0)).As(kInt64);  // (rank, axes)
   auto side = [&](int64_t begin) {
     return (is_axis * pads.Slice(0, begin, begin + count).Expand(0)).Sum({1}).Expand(1);
