@@ -81,3 +81,50 @@ def test_functions_whose_branches_both_fail_are_refused():
                    [_value("y", None)], [_function([helper.make_node("Transpose", ["part"], ["y"], perm=[2, 1, 0])])])
     with pytest.raises(treadle.Error, match="Transpose"):
         treadle.compile(model)
+
+
+def _counting_loop(first_rank):
+    """Carries `first`, which nobody reads, and a sum; gives them and a row of each trip."""
+    body = [helper.make_node("Cast", ["i"], ["n"], to=FLOAT), helper.make_node("Add", ["x", "n"], ["now"]), helper.make_node("Add", ["sum", "now"], ["more"]),
+            helper.make_node("Identity", ["go_on"], ["again"]), helper.make_node("ReduceSum", ["now"], ["row"], keepdims=0)]
+    carried = [_value("old", [None] * first_rank), _value("sum", ["m", 3])]
+    given = [helper.make_empty_tensor_value_info(name) for name in ("again", "now", "more", "row")]
+    graph = helper.make_graph(body, "body", [_value("i", [], TensorProto.INT64), _value("go_on", [], TensorProto.BOOL), *carried], given)
+    return helper.make_node("Loop", ["trips", "start", "first", "x"], ["last", "total", "rows"], body=graph)
+
+
+@pytest.mark.parametrize("count", ["open", "no condition", "known"])
+def test_loops_whose_first_trip_changes_a_rank(count):
+    """As exporters write variables that have no value before the loop: scalars in place of tensors."""
+    first = helper.make_node("Constant", [], ["first"], value_float=7.0)
+    ends = [helper.make_node("Neg", ["last"], ["y"]), helper.make_node("Abs", ["total"], ["z"])]
+    inputs, limits = [_value("x", ["m", 3])], []
+    if count == "known":
+        limits = [helper.make_node("Constant", [], ["trips"], value_int=50)]
+    else:
+        inputs.append(_value("trips", [], TensorProto.INT64))
+    if count == "no condition":
+        limits.append(helper.make_node("Constant", [], ["start"], value=helper.make_tensor("start", TensorProto.BOOL, [], [True])))
+    else:
+        inputs.append(_value("start", [], TensorProto.BOOL))
+    outputs = [_value("y", None), _value("z", ["m", 3]), _value("rows", ["trips"])]
+    compiled = treadle.compile(_model([first, *limits, _counting_loop(2), *ends], inputs, outputs))
+    x = _numbers(2, 3)
+    for trips, start in ((0, True), (1, True), (2, True), (40, True), (3, False)):
+        feed = {"x": x, "trips": np.array(trips), "start": np.array(start)}
+        trips = 50 if count == "known" else trips
+        done = trips if start or count == "no condition" else 0
+        y, z, rows = compiled.run(None, {value.name: feed[value.name] for value in compiled.inputs})
+        steps = [x + np.float32(trip) for trip in range(done)]
+        np.testing.assert_allclose(y, -steps[-1] if done else np.float32(-7), rtol=1e-6, strict=True)
+        np.testing.assert_allclose(z, np.abs(x + sum(steps)), rtol=1e-5)
+        np.testing.assert_allclose(rows, np.array([step.sum() for step in steps], "f4"), rtol=1e-4, atol=1e-4, strict=True)
+
+
+def test_loops_whose_trips_keep_changing_a_rank_are_refused():
+    body = [helper.make_node("Unsqueeze", ["old", "axis"], ["now"]), helper.make_node("Identity", ["go_on"], ["again"])]
+    given = [helper.make_empty_tensor_value_info(name) for name in ("again", "now")]
+    graph = helper.make_graph(body, "body", [_value("i", [], TensorProto.INT64), _value("go_on", [], TensorProto.BOOL), _value("old", None)], given)
+    nodes = [helper.make_node("Constant", [], ["axis"], value_ints=[0]), helper.make_node("Loop", ["trips", "", "x"], ["y"], body=graph)]
+    with pytest.raises(treadle.Error, match="carried value 0 has more than one rank"):
+        treadle.compile(_model(nodes, [_value("x", [3]), _value("trips", [], TensorProto.INT64)], [_value("y", None)]))

@@ -541,8 +541,8 @@ std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImpor
     }
   }
   if (results[0].empty() && results[1].empty()) throw UnsupportedNode(reasons[0]);
-  std::string reason = StrCat("node ", QuoteName(node.DisplayName()),
-                              " (If): this branch can't be run: ", results[0].empty() ? reasons[0] : reasons[1]);
+  std::string reason = StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type,
+                              "): this branch can't be run: ", results[0].empty() ? reasons[0] : reasons[1]);
   ExprBuilder builder{ModelSpan(node.DisplayName(), node.op_type)};
   if (&graph == &model_.graph) EncodeRanks(builder, results, encoded);
   for (size_t i = 0; is_function && i < std::min(results[0].size(), results[1].size()); ++i) {

@@ -63,7 +63,8 @@ using Trip = LoopTrip;
 using TripFn = LoopTripFn;
 
 /// A loop of at most `limit` trips while `go_on`: the values carried out of it, then the rows that each trip gave, one
-/// tensor each. A global function that calls itself in tail position.
+/// tensor each. A global function that calls itself in tail position. Throws RankFork where the first trip changes the
+/// rank of a carried value, and only the run knows whether there is one.
 class LoopMaker {
  public:
   LoopMaker(NodeImport& n, std::vector<Expr> carried, Expr limit, Expr go_on, TripFn trip)
@@ -74,7 +75,9 @@ class LoopMaker {
     constexpr int kMaxRounds = 16;
     for (int round = 0;; ++round) {
       if (round == kMaxRounds) n_.Unsupported("the shapes of the loop's values don't settle");
-      if (Try()) break;
+      const bool settled = Try();
+      if (changes_rank_) return PeelFirst();
+      if (settled) break;
     }
     return Finish();
   }
@@ -94,6 +97,11 @@ class LoopMaker {
     }
     body_ = trip_(values, number_);
     captured_ = n_.CloseFunction();
+    for (size_t i = 0; i < types_.size() && !peeled_; ++i) {
+      const auto *before = types_[i].as<TensorTypeNode>(), *after = body_.carried[i]->type_as<TensorTypeNode>();
+      changes_rank_ |= before != nullptr && after != nullptr && before->shape.size() != after->shape.size();
+    }
+    if (changes_rank_) return false;
     bool settled = true;
     for (size_t i = 0; i < types_.size(); ++i) {
       Type common = CommonType(types_[i], body_.carried[i]->checked_type(), StrCat("carried value ", i));
@@ -103,12 +111,31 @@ class LoopMaker {
     return settled;
   }
 
+  /// The first trip before a loop of the others. Exporters of languages without declarations carry scalars in place of
+  /// tensors that nobody reads before a trip has written them.
+  std::vector<Expr> PeelFirst() {
+    const Expr runs = n_.Call("logical_and", {go_on_, n_.Call("less", {IntScalar(n_, 0), limit_})});
+    const Trip first = trip_(init_, IntScalar(n_, 0));
+    LoopMaker others(n_, first.carried, limit_, first.go_on.defined() ? ScalarOf(n_, first.go_on) : go_on_, trip_);
+    others.peeled_ = true;
+    others.first_rows_ = first.rows;
+    std::vector<Expr> some = others.Run(), none = init_;
+    const std::vector<bool> results = n_.text_results();
+    const size_t count = std::min(results.size(), some.size() + 1);
+    for (const Expr& row : first.rows) none.push_back(NoRows(n_, TensorTypeOf(row)));
+    const auto known = n_.KnownElements(runs);
+    if (known) return (*known)[0] != 0 ? some : none;
+    std::vector<bool> text(results.begin() + 1, results.begin() + static_cast<std::ptrdiff_t>(count));
+    text.resize(some.size());
+    throw RankFork{runs, some, none, text};
+  }
+
   std::vector<Expr> Finish() {
     Array<Var> params{number_, limit_var_, go_on_var_};
     Array<Type> param_types{number_->checked_type(), limit_var_->checked_type(), go_on_var_->checked_type()};
     Array<Expr> again{n_.Call("add", {number_, IntScalar(n_, 1)}), limit_var_,
                       body_.go_on.defined() ? ScalarOf(n_, body_.go_on) : Expr(go_on_var_)};
-    Array<Expr> results, start{IntScalar(n_, 0), limit_, go_on_};
+    Array<Expr> results, start{IntScalar(n_, peeled_ ? 1 : 0), limit_, go_on_};
     Array<Type> result_types;
     auto add = [&](const Var& var, const Expr& next, const Expr& init, bool is_result) {
       params.push_back(var);
@@ -126,7 +153,8 @@ class LoopMaker {
       TensorType row = TensorTypeOf(body_.rows[i]), type = RowsType(row);
       Var var = MakeVar(StrCat("rows", i), type, Span());
       Expr next = AsType(n_, n_.Call("dyn.append", {var, body_.rows[i]}), type);
-      add(var, next, AsType(n_, NoRows(n_, row), type), true);
+      const Expr rows = peeled_ ? n_.ExpandDims(first_rows_[i], 0) : NoRows(n_, row);
+      add(var, next, AsType(n_, rows, type), true);
     }
     for (const auto& [var, outer] : captured_) add(var, var, outer, false);
     TupleType result(result_types);
@@ -145,6 +173,9 @@ class LoopMaker {
   Expr limit_, go_on_;
   TripFn trip_;
   std::vector<Type> types_;
+  bool changes_rank_ = false;
+  bool peeled_ = false;  ///< the first trip is before the loop, and gave these rows:
+  std::vector<Expr> first_rows_;
   GlobalVar function_ = GlobalVar(ObjectPtr<Object>());
   Var number_ = Var(ObjectPtr<Object>()), limit_var_ = Var(ObjectPtr<Object>()), go_on_var_ = Var(ObjectPtr<Object>());
   std::vector<Var> params_;

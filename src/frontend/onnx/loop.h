@@ -9,7 +9,8 @@
 
 namespace treadle::onnx {
 
-/// The outputs of an If have other ranks in one branch than in the other: what follows has to be imported for each.
+/// The outputs of an If have other ranks in one branch than in the other, or those of a Loop after a trip than before:
+/// what follows has to be imported for each.
 struct RankFork {
   relay::Expr condition;
   std::vector<relay::Expr> yes, no;
@@ -33,7 +34,8 @@ void CheckCarriedText(const NodeImport& n, size_t first_input, size_t count, siz
 /// Throws RankFork where they differ in rank.
 std::vector<relay::Expr> ImportBranch(NodeImport& n, const relay::Expr& condition);
 
-/// Loop as a function that calls itself. Scan outputs are collected row by row.
+/// Loop as a function that calls itself. Scan outputs are collected row by row. Throws RankFork where the first trip
+/// changes the rank of a carried value, and only the run knows whether there is one.
 std::vector<relay::Expr> ImportDynamicLoop(NodeImport& n);
 
 /// One trip of a loop: the carried values after it, what it adds to the collected rows, and whether there is another.
