@@ -439,6 +439,26 @@ NOT_BROADCAST = [
     g (float[t, n, i] x, float[d, e, f] w, float[g, h, 3] r, float[j, k] b, int32[m] lengths) => (y) {
         [it] y = GRU<hidden_size=3>(x, w, r, b, lengths)
     }''', {"x": (4, 2, 5), "w": (1, 9, 5), "r": (1, 9, 3), "b": (1, 18)}, {"x": (4, 3, 5)}, {"lengths": np.array([2, 4], np.int32)}),
+    ('''<ir_version: 10, opset_import: ["": 21]> g (float[a, b, c] x, float[d, e, f] w) => (y) { [it] y = MatMul(x, w) }''',
+     {"x": (3, 1, 4), "w": (1, 4, 2)}, {"x": (3, 1, 0), "w": (2, 0, 2)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (float[a, b, c] x, float[d, e, f] w) => (y) { [it] y = com.microsoft.FusedMatMul<transA=1>(x, w) }''',
+     {"x": (3, 4, 1), "w": (3, 4, 2)}, {"x": (3, 0, 1), "w": (2, 0, 2)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 27]>
+    g (float[a, b, c] q, float[d, e, f] k, float[g, h, i] v, float[j, k, l] t) => (y, s) {
+        [it] y, s = LinearAttention<q_num_heads=2, kv_num_heads=2, update_rule="delta">(q, k, v, , , t)
+    }''', {"q": (2, 3, 8), "k": (2, 3, 8), "v": (2, 3, 8), "t": (2, 3, 2)},
+     {"q": (2, 0, 8), "k": (2, 0, 8), "v": (2, 0, 8), "t": (2, 0, 3)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 27]>
+    g (float[a, b, c] q, float[d, e, f] k, float[g, h, i] v) => (y, s) {
+        [it] y, s = LinearAttention<q_num_heads=2, kv_num_heads=2, update_rule="linear">(q, k, v)
+    }''', {"q": (2, 3, 8), "k": (2, 3, 8), "v": (2, 3, 0)}, {"q": (2, 3, 4)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 21]>
+    g (float[a, b] x, float[c] scale) => (y) { [it] y = QuantizeLinear<axis=0>(x, scale) }''',
+     {"x": (3, 2), "scale": (3,)}, {"x": (1, 2), "scale": (0,)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 21]>
+    g (int8[a, b] x, float[c] scale) => (y) <int8[2] zero = {1, 2}> { [it] y = DequantizeLinear<axis=0>(x, scale, zero) }''',
+     {"scale": (2,)}, {"scale": (1,)}, {"x": np.zeros((2, 0), np.int8)}),
 ]
 
 

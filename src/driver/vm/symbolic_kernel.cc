@@ -2,6 +2,7 @@
 #include "driver/vm/symbolic_kernel.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -468,7 +469,21 @@ class KernelMaker {
       TREADLE_ICHECK(constant != nullptr) << "the shape of " << op->name << " depends on a value within its kernel";
       throw InternalError("internal error: shape operand wasn't folded");
     };
-    Array<Array<PrimExpr>> shapes = (*shape_function)(call->attrs, operands, element);
+    std::map<std::pair<size_t, int64_t>, PrimExpr> read;
+    auto element_once = [&](size_t operand, int64_t index) -> PrimExpr {
+      auto it = read.find({operand, index});
+      return it != read.end() ? it->second : read[{operand, index}] = element(operand, index);
+    };
+    Array<Array<PrimExpr>> shapes = (*shape_function)(call->attrs, operands, element_once);
+    if (op->name == "dyn.broadcast_to") {
+      // What is asked for has to be 1 or a dimension of the result, as the operand's.
+      const auto length = static_cast<size_t>(*AsConstInt(operands[1]->shape[0])), rank = shapes[0].size();
+      for (size_t i = 0; i < length; ++i) {
+        const PrimExpr& out = shapes[0][rank - length + i];
+        const auto size = ops::BroadcastSize(element_once(1, static_cast<int64_t>(i)), out);
+        if (size) equalities->push_back({*size, out, kEqualDims});
+      }
+    }
     size_t next = 0;
     return WithShapes(type, shapes, &next, equalities);
   }

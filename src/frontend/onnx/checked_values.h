@@ -23,6 +23,9 @@ Term AtLeast(const Term& values, int64_t least, const char* what);
 relay::Expr PickedRows(NodeImport& n, const relay::Expr& table, const relay::Expr& indices, const char* what);
 /// The integers (int64, a scalar or a vector), which have to be those expected when the model runs.
 Term EqualTo(const Term& values, const Term& expected, const char* what);
+/// `x` whose dimension `i` has to be 1 or dimension `j` of `other`: as CheckSameSize, when the model runs where only a
+/// run knows them.
+Term OneOrSize(const Term& x, int i, const Term& other, int j, const char* what);
 /// The size (int64 scalar) over a number, which has to divide it when the model runs.
 Term DividedBy(const Term& size, int64_t number, const char* what);
 /// `x` [batch, length, heads * size], size known or not, as [batch, length, heads, size].

@@ -101,6 +101,23 @@ Term EqualTo(const Term& values, const Term& expected, const char* what) {
   return {values.node(), CheckedValues(values.node(), values, "equal", expected, what)};
 }
 
+Term OneOrSize(const Term& x, int i, const Term& other, int j, const char* what) {
+  const PrimExpr &own = x.shape()[static_cast<size_t>(i)], &size = other.shape()[static_cast<size_t>(j)];
+  if (tir::is_const_int(own, 1) || (!IsAnyDim(own) && !IsAnyDim(size) && StructuralEqual(own, size))) return x;
+  CheckSameSize(x, i, other, j, what);
+  NodeImport& n = x.node();
+  std::vector<Term> dims;
+  Array<PrimExpr> hints;
+  for (int d = 0; d < x.rank(); ++d) {
+    const PrimExpr& dim = x.shape()[static_cast<size_t>(d)];
+    hints.push_back(IsAnyDim(dim) ? PrimExpr(int64_t{-1}) : dim);
+    dims.push_back(onnx::DimOf(x, d));
+  }
+  Term& have = dims[static_cast<size_t>(i)];
+  have = EqualTo(have, (have == 1.0).Select(have, onnx::DimOf(other, j)), what);
+  return {n, n.Call("dyn.reshape", {x, Stack(dims)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
+}
+
 Term DividedBy(const Term& size, int64_t number, const char* what) {
   NodeImport& n = size.node();
   const auto divisor = static_cast<double>(number);
@@ -112,7 +129,8 @@ Term DividedBy(const Term& size, int64_t number, const char* what) {
 }
 
 Term WithHeads(const Term& x, int64_t heads, const char* attribute) {
-  if (const int64_t* width = AsConstInt(x.shape()[2])) return x.Reshape({0, 0, heads, *width / heads});
+  const int64_t* width = AsConstInt(x.shape()[2]);
+  if (width != nullptr && *width > 0) return x.Reshape({0, 0, heads, *width / heads});
   const Term size = DividedBy(DimOf(x, 2), heads, StrCat("number of columns by ", attribute).c_str());
   return ReshapeTo(x, {DimOf(x, 0), DimOf(x, 1), IntNum(x.node(), heads), size});
 }

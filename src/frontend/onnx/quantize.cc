@@ -38,7 +38,8 @@ Expr Spread(NodeImport& n, const Expr& value, const Expr& operand, int64_t axis,
   int at = n.Axis(axis, rank);
   if (block == 0) {
     if (RankOf(value) != 1) n.Invalid(StrCat("scale or zero point has rank ", RankOf(value)));
-    return n.ExpandDims(value, 1, rank - 1 - at);
+    const Term given = OneOrSize(Term(n, value), 0, Term(n, operand), at, "number of scales or zero points");
+    return n.ExpandDims(given, 1, rank - 1 - at);
   }
   if (RankOf(value) != rank) n.Invalid("blocked scales have to have the operand's rank");
   Expr repeated = n.Call("repeat", {value}, {{"repeats", block}, {"axis", int64_t{at}}});
@@ -101,9 +102,13 @@ std::pair<Expr, Expr> Parameters(NodeImport& n, size_t scale) {
     hints.push_back(AsConstInt(stated) != nullptr && *AsConstInt(stated) > 0 ? stated : PrimExpr(int64_t{-1}));
   }
   if (same) return {given, zero};
-  const Term shape =
-      EqualTo(ShapeOf(Term(n, zero)), ShapeOf(Term(n, given)), "size of the zero point beside the scale's");
-  return {given, n.Call("dyn.reshape", {zero, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
+  // The one whose size isn't known: a reshape to the size that is known would be left out, and the check with it.
+  auto checked = [&](const Expr& x, const Expr& other, const char* what) {
+    const Term shape = EqualTo(ShapeOf(Term(n, x)), ShapeOf(Term(n, other)), what);
+    return n.Call("dyn.reshape", {x, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
+  };
+  if (IsStatic(TypeOf(zero))) return {checked(given, zero, "size of the scale beside the zero point's"), zero};
+  return {given, checked(zero, given, "size of the zero point beside the scale's")};
 }
 
 /// The scale at input `i`; where only the run knows its size, that has to be the size of the zero point at `i` + 1.

@@ -138,12 +138,15 @@ class LinearAttention {
     const double scale = n_.Float("scale", 0.0);
     const Term factor = scale == 0 ? 1.0 / size.Op("sqrt") : size.Number(scale);
     const DataType dtype = n_.DType(0);
-    const Term heads = Heads(0, q_heads_);
+    const Term heads = OfSameSize(Heads(0, q_heads_), {{3, 3}}, key, "sizes of the heads of queries and keys");
     Term q = heads.Reshape({0, 0, -4, heads_, q_heads_ / heads_, 0});
     std::vector<Term> sequences{q, key, value};
     if (gated_) sequences.push_back(Decay(key));
-    if (delta_) sequences.push_back(Beside(5).As(kFloat32).Expand(3));
-    Term state = n_.Has(3) ? In(n_, 3).As(kFloat32) : Zeros(DimOf(key, 3), DimOf(value, 3));
+    if (delta_) {
+      const Term beta = OneOrSize(Beside(5), 2, key, 2, "number of columns of beta");
+      sequences.push_back(beta.As(kFloat32).Expand(3));
+    }
+    Term state = n_.Has(3) ? Before(key, value) : Zeros(DimOf(key, 3), DimOf(value, 3));
     std::vector<Term> rows;
     Term last = Run(sequences, state, &rows);
     Term y = (rows[0] * factor).Reshape({0, 0, -3, 0}).Reshape({0, 0, -3});
@@ -164,13 +167,12 @@ class LinearAttention {
                ? In(n_, 0)
                : OfSameSize(In(n_, i), {{0, 0}, {1, 1}}, In(n_, 0), "batches or lengths beside those of the queries");
   }
-  Term Decay(const Term& key) {
-    const Term decay = Heads(4, heads_);
-    const int64_t *size = AsConstInt(decay.shape()[3]), *keys = AsConstInt(key.shape()[3]);
-    if (size != nullptr && keys != nullptr && *size != 1 && *size != *keys) {
-      n_.Invalid("decay has another size than the heads or their keys");
-    }
-    return decay;
+  Term Decay(const Term& key) { return OneOrSize(Heads(4, heads_), 3, key, 3, "size of the decay of a head"); }
+  /// The state before.
+  Term Before(const Term& key, const Term& value) {
+    const Term state =
+        OfSameSize(In(n_, 3), {{0, 0}, {1, 2}, {2, 3}}, key, "sizes of the state beside those of the keys");
+    return OfSameSize(state, {{3, 3}}, value, "sizes of the state beside those of the values").As(kFloat32);
   }
   Term Zeros(const Term& keys, const Term& values) {
     Term batch = DimOf(In(n_, 0), 0);
