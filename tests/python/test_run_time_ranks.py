@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import treadle
 
@@ -128,3 +129,107 @@ def test_loops_whose_trips_keep_changing_a_rank_are_refused():
     nodes = [helper.make_node("Constant", [], ["axis"], value_ints=[0]), helper.make_node("Loop", ["trips", "", "x"], ["y"], body=graph)]
     with pytest.raises(treadle.Error, match="carried value 0 has more than one rank"):
         treadle.compile(_model(nodes, [_value("x", [3]), _value("trips", [], TensorProto.INT64)], [_value("y", None)]))
+
+
+INT64 = TensorProto.INT64
+LISTS = {
+    "Reshape": (("m", 6), [[2, -1], [2, 2, 6], [-1], [1, 0, 2, -1]], {}),
+    "Expand": (("m", 1), [[4, 3], [2, 4, 3], [3], []], {}),
+    "ConstantOfShape": (None, [[4, 3], [4], [], [2, 0, 1]], {}),
+    "Squeeze": (("m", 1, 1), [[1], [1, -1], [-2]], {}),
+    "Unsqueeze": (("m", 6), [[1], [-1, 0]], {}),
+    "ReduceSum": (("m", 2, 3), [[1], [1, -1], [], [2, 0, 1]], {"keepdims": 0}),
+    "ReduceMax": (("m", 2, 3), [[1], [1, -1], []], {"keepdims": 0}),
+}
+
+
+@pytest.mark.parametrize("op", LISTS)
+@pytest.mark.parametrize("followed", [False, True])
+def test_lists_whose_length_only_a_run_knows(op, followed):
+    dims, lists, attributes = LISTS[op]
+    operands = [] if dims is None else [_value("x", list(dims))]
+    nodes = [helper.make_node(op, [*(value.name for value in operands), "list"], ["t"], **attributes), helper.make_node("Neg", ["t"], ["n"]),
+             helper.make_node("ReduceMax" if followed else "Identity", ["n"], ["y"], **({"keepdims": 0} if followed else {}))]
+    model = _model(nodes, [*operands, _value("list", ["length"], INT64)], [_value("y", [] if followed else None)])
+    compiled, reference = treadle.compile(model), ReferenceEvaluator(model)
+    for entries in lists:
+        feeds = {"list": np.array(entries, np.int64)}
+        if dims is not None:
+            feeds["x"] = _numbers(*(4 if dim == "m" else dim for dim in dims))
+        if followed and entries == [2, 0, 1]:
+            continue  # the maximum of nothing
+        expected = reference.run(None, feeds)[0]
+        np.testing.assert_allclose(compiled.run(None, feeds)[0], expected, rtol=1e-5, strict=True)
+
+
+def test_lists_are_of_no_more_than_six_entries():
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"], name="view")]
+    compiled = treadle.compile(_model(nodes, [_value("x", ["m"]), _value("shape", ["length"], INT64)], [_value("y", None)]))
+    x = _numbers(4)
+    with pytest.raises(treadle.Error, match=r"\"?view\"?.*'shape' has another number of entries than 0, 1, 2, 3, 4, 5, 6"):
+        compiled.run(None, {"x": x, "shape": np.array([1] * 6 + [4])})
+    assert compiled.run(None, {"x": x, "shape": np.array([1] * 5 + [4])})[0].shape == (1, 1, 1, 1, 1, 4)
+
+
+def test_lists_of_axes_as_long_as_the_declared_rank_tells():
+    nodes = [helper.make_node("Squeeze", ["x", "axes"], ["y"])]
+    compiled = treadle.compile(_model(nodes, [_value("x", ["m", "n"]), _value("axes", ["length"], INT64)], [_value("y", ["m", "n"])]))
+    x = _numbers(2, 1)
+    np.testing.assert_array_equal(compiled.run(None, {"x": x, "axes": np.zeros(0, np.int64)})[0], x, strict=True)
+
+
+@pytest.mark.parametrize("op, operands, lists", [
+    ("Pad", [("x", (3, 4))], [("pads", [1, 2]), ("", None), ("axes", [-1])]),
+    ("Pad", [("x", (3, 4))], [("pads", [1, 2, 0, 1]), ("", None), ("axes", [1, 0])]),
+    ("Col2Im", [("x", (1, 5, 5))], [("image", [5, 5]), ("block", [1, 5])]),
+    ("AffineGrid", [("theta", (2, 2, 3))], [("size", [2, 3, 5, 6])]),
+    ("AffineGrid", [("theta", (2, 3, 4))], [("size", [2, 3, 4, 5, 6])]),
+    ("MaxUnpool", [("x", (1, 1, 2, 2))], [("indices", [[[[5, 7], [13, 15]]]]), ("shape", [1, 1, 5, 5])]),
+])
+def test_several_lists(op, operands, lists):
+    feeds = {name: _numbers(*shape) for name, shape in operands} | {name: np.array(entries) for name, entries in lists if name}
+    inputs = [_value(name, [f"{name}{i}" for i in range(value.ndim)], FLOAT if value.dtype == np.float32 else INT64)
+              for name, value in feeds.items()]
+    attributes = {"kernel_shape": [2, 2], "strides": [2, 2]} if op == "MaxUnpool" else {}
+    model = _model([helper.make_node(op, [name for name, _ in operands + lists], ["y"], **attributes)], inputs, [_value("y", None)])
+    expected = ReferenceEvaluator(model).run(None, feeds)[0]
+    np.testing.assert_allclose(treadle.compile(model).run(None, feeds)[0], expected, rtol=1e-5, atol=1e-6, strict=True)
+
+
+def test_squeeze_of_several_dimensions_that_may_be_1():
+    nodes = [helper.make_node("Squeeze", ["x"], ["z"]), helper.make_node("Relu", ["z"], ["y"]),
+             helper.make_node("ReduceSum", ["z"], ["sum"], keepdims=0)]
+    compiled = treadle.compile(_model(nodes, [_value("x", ["a", 1, "b", 3, "c"])], [_value("y", None), _value("sum", [])]))
+    for a, b, c in ((1, 1, 1), (2, 1, 1), (1, 4, 1), (1, 1, 5), (2, 4, 1), (2, 1, 5), (1, 4, 5), (2, 4, 5), (0, 1, 2)):
+        x = _numbers(a, 1, b, 3, c)
+        y, total = compiled.run(None, {"x": x})
+        np.testing.assert_array_equal(y, np.maximum(np.squeeze(x), 0), strict=True)
+        np.testing.assert_allclose(total, x.sum(), rtol=1e-5, atol=1e-5)
+
+
+def _choice(name, condition, yes, no):
+    return helper.make_node("If", [condition], [name], then_branch=yes, else_branch=no)
+
+
+def test_branches_within_branches_differ_in_rank():
+    row = _branch("row", [helper.make_node("ReduceSum", ["x", "axis"], ["r"], keepdims=0)], "r")
+    same = _branch("same", [helper.make_node("Identity", ["x"], ["s"])], "s")
+    inner = _branch("inner", [_choice("q", "c2", row, same), helper.make_node("Neg", ["q"], ["m"])], "m")
+    total = _branch("total", [helper.make_node("ReduceSum", ["x"], ["t"], keepdims=0)], "t")
+    nodes = [helper.make_node("Constant", [], ["axis"], value_ints=[0]), _choice("p", "c", inner, total), helper.make_node("Abs", ["p"], ["y"])]
+    inputs = [_value("c", [], TensorProto.BOOL), _value("c2", [], TensorProto.BOOL), _value("x", ["m", 3])]
+    compiled = treadle.compile(_model(nodes, inputs, [_value("y", None)]))
+    x = _numbers(2, 3)
+    for c, c2 in ((True, True), (True, False), (False, True)):
+        expected = np.abs(x.sum() if not c else x.sum(0) if c2 else x)
+        got, = compiled.run(None, {"c": np.array(c), "c2": np.array(c2), "x": x})
+        np.testing.assert_allclose(got, expected, rtol=1e-5, strict=True)
+
+
+def test_ranks_that_differ_within_loops_are_refused():
+    body = helper.make_graph([helper.make_node("Squeeze", ["v"], ["w"]), helper.make_node("Identity", ["go"], ["on"])], "body",
+                             [_value("i", [], INT64), _value("go", [], TensorProto.BOOL), _value("v", None)],
+                             [_value("on", [], TensorProto.BOOL), helper.make_empty_tensor_value_info("w")])
+    model = _model([helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], [_value("n", [], INT64), _value("x", ["m", 3])], [_value("y", None)])
+    with pytest.raises(treadle.UnsupportedOpError, match="Loop.*a rank that only the run decides"):
+        treadle.compile(model)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "frontend/onnx/dynamic_rules.h"
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/symbolic_dims.h"
@@ -80,6 +81,7 @@ Expr ImportConstantOfShape(NodeImport& n) {
     if (n.Rank(0) == 1 && AsConstInt(TypeOf(sizes)->shape[0]) == nullptr && rank > 0) {
       sizes = n.Reshape(sizes, {rank});  // checked when it runs
     }
+    if (n.Rank(0) == 1 && AsConstInt(TypeOf(sizes)->shape[0]) == nullptr) throw UnknownLength{0, "input"};
     Expr filled = n.Call("dyn.full", {n.Const(value), sizes}, {{"dtype", value.dtype()}});
     return WithDims(n, filled, SizeHints(n.ShapeElements(sizes), RankOf(filled)));
   }

@@ -30,7 +30,7 @@ std::vector<Expr> ImportIf(NodeImport& n) {
   Expr condition = n.In(0);
   if (TypeOf(condition)->dtype != DataType::Bool()) n.Invalid("the condition isn't bool");
   if (auto known = KnownBool(n, condition)) {
-    std::vector<Expr> outputs = n.Subgraph(*known ? "then_branch" : "else_branch", {});
+    std::vector<Expr> outputs = n.ForkingSubgraph(*known ? "then_branch" : "else_branch");
     MarkTextResults(n, 0);
     return outputs;
   }

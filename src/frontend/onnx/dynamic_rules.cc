@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "frontend/onnx/checked_values.h"
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/symbolic_dims.h"
 #include "treadle/ir/model_span.h"
@@ -27,7 +28,7 @@ Expr ShapeOf(NodeImport& n, const Expr& x) { return n.Call("shape_of", {x}, {{"d
 int64_t ListLength(NodeImport& n, size_t i, const char* name) {
   if (n.Rank(i) != 1) n.Invalid(StrCat("'", name, "' isn't a vector"));
   const int64_t* length = AsConstInt(TypeOf(n.In(i))->shape[0]);
-  if (length == nullptr) n.Unsupported(StrCat("the number of entries of '", name, "' isn't known when compiling"));
+  if (length == nullptr) throw UnknownLength{i, name};
   return *length;
 }
 

@@ -9,6 +9,7 @@
 
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/declared_types.h"
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/input_types.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/moved_weights.h"
@@ -29,7 +30,7 @@ namespace {
 using relay::Expr;
 
 constexpr int kMaxFunctionDepth = 64;
-constexpr int kMaxForks = 32;
+constexpr int kMaxForks = 64;
 constexpr int64_t kMaxInlinedNodes = 1000000;
 constexpr int64_t kMaxInlinedWeight = 4096;  ///< elements of integer weights that become constants
 
@@ -159,11 +160,13 @@ class Importer : public SubgraphImporter {
   /// Imports nodes from `begin` on; the values called `outputs`. Where an If gives other ranks in one branch than in
   /// the other, what follows is imported for both.
   std::vector<Expr> ImportBody(const Graph& graph, size_t begin, const OpsetImports& opsets, Scope& scope);
-  /// Of functions, throws a RankFork itself where their results differ in rank: what follows their call forks, then.
-  std::vector<Expr> Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const RankFork& fork,
-                         bool is_function = false);
-  /// Encodes the model's outputs whose rank only the run decides, as those that aren't tensors.
-  void EncodeRanks(ExprBuilder& builder, std::vector<Expr> (&results)[2], std::vector<bool> (&encoded)[2]);
+  /// The values called `outputs`, of nodes behind one that forks. Of functions and of graphs within the model's, throws
+  /// a RankFork itself where their results differ in rank: what follows the node that they belong to forks, then.
+  std::vector<Expr> Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const RankFork& fork);
+  /// The same of what follows one side of a choice.
+  Rest RestOf(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const RankFork& fork);
+  Rest RestOfSide(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const ForkSide& side,
+                  const std::vector<bool>& text);
   void ImportNode(const Node& node, const OpsetImports& opsets, Scope& scope);
   std::vector<Expr> RunRule(const Node& node, const OpsetImports& opsets, std::vector<NodeInput*> inputs,
                             bool check_only);
@@ -380,10 +383,29 @@ std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets
 
 std::vector<Expr> Importer::ApplyRule(const ImportRule& rule, const Node& node, int version, int64_t opset,
                                       std::vector<NodeInput*> inputs) {
-  NodeImport n(node, version, opset, std::move(inputs), this);
+  NodeImport n(node, version, opset, inputs, this);
   const TextOperands* text_operands = TextOperandsOf(FullOpName(node.domain, node.op_type));
   n.AllowText(text_operands);
-  std::vector<Expr> outputs = rule(n);
+  std::vector<Expr> outputs;
+  try {
+    outputs = rule(n);
+  } catch (const UnknownLength& list) {
+    auto apply = [&](const Expr& listed) {
+      Value value(listed);
+      std::vector<NodeInput*> replaced = inputs;
+      replaced[list.input] = &value;
+      std::vector<Expr> values = ApplyRule(rule, node, version, opset, replaced);
+      std::vector<bool> text(values.size(), false);
+      for (size_t i : text_outputs_) text.at(i) = true;
+      return std::make_pair(std::move(values), std::move(text));
+    };
+    auto [values, text] = ForLengths(n, list, apply);
+    text_outputs_.clear();
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i]) text_outputs_.insert(i);
+    }
+    return values;
+  }
   n.CheckAllRead();
   text_outputs_ = n.text_outputs();
   const bool moves_text = text_operands != nullptr && MovesText(n, *text_operands);
@@ -470,7 +492,7 @@ void Importer::ImportFunctionBody(const Graph& body, const OpsetImports& opsets,
       function_scopes_.resize(open_functions);
       std::vector<Expr> results;
       try {
-        results = Fork(body, i, opsets, scope, fork, true);
+        results = Fork(body, i, opsets, scope, fork);
       } catch (const UnsupportedNode& e) {
         AddUnsupported(body.nodes[i], 0, e.what());
       }
@@ -499,74 +521,65 @@ std::vector<std::pair<relay::Var, Expr>> Importer::CloseFunction() {
   return captured;
 }
 
-/// Tensors of one type of elements, but not of one rank.
-bool DifferInRank(const Expr& one, const Expr& other) {
-  const auto *a = one->type_as<TensorTypeNode>(), *b = other->type_as<TensorTypeNode>();
-  return a != nullptr && b != nullptr && a->dtype == b->dtype && a->shape.size() != b->shape.size();
+Rest Importer::RestOfSide(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const ForkSide& side,
+                          const std::vector<bool>& text) {
+  if (side.further != nullptr) return RestOf(graph, at, opsets, scope, *side.further);
+  Rest rest;
+  rest.results.why_not = side.why_not;
+  if (!side.runs()) return rest;
+  const Node& node = graph.nodes[at];
+  const auto unsupported = unsupported_;
+  const auto unsupported_ops = unsupported_ops_;
+  Scope inner;
+  inner.outer = &scope;
+  for (size_t i = 0; i < node.outputs.size() && i < side.values.size(); ++i) {
+    if (!node.outputs[i].empty()) inner.Define(node.outputs[i], side.values[i], text.at(i));
+  }
+  ForkSide& results = rest.results;
+  try {
+    results.values = ImportBody(graph, at + 1, opsets, inner);
+    rest.encoded = encoded_results_;
+    rest.text = text_results_;
+  } catch (const RankFork& fork) {
+    results.further = std::make_shared<RankFork>(fork);
+    rest.text = fork.text;
+  } catch (const UnsupportedNode& e) {
+    results.why_not = e.what();
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    results.why_not = e.what();
+  }
+  if (unsupported_.size() > unsupported.size()) {
+    if (results.why_not.empty()) results.why_not = unsupported_.back();
+    results.values.clear();
+    results.further = nullptr;
+    unsupported_ = unsupported;
+    unsupported_ops_ = unsupported_ops;
+  }
+  return rest;
 }
 
-std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope,
-                                 const RankFork& fork, bool is_function) {
+Rest Importer::RestOf(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const RankFork& fork) {
   if (++forks_ > kMaxForks) {
     throw UnsupportedNode(StrCat("there are more than ", kMaxForks, " branches whose results differ in rank"));
   }
+  Rest rests[2] = {RestOfSide(graph, at, opsets, scope, fork.yes, fork.text),
+                   RestOfSide(graph, at, opsets, scope, fork.no, fork.text)};
   const Node& node = graph.nodes[at];
-  std::vector<Expr> results[2];
-  std::vector<bool> encoded[2];
-  std::string reasons[2];
-  const auto unsupported = unsupported_;
-  const auto unsupported_ops = unsupported_ops_;
-  for (int side = 0; side < 2; ++side) {
-    const std::vector<Expr>& values = side == 0 ? fork.yes : fork.no;
-    Scope inner;
-    inner.outer = &scope;
-    for (size_t i = 0; i < node.outputs.size() && i < values.size(); ++i) {
-      if (!node.outputs[i].empty()) inner.Define(node.outputs[i], values[i], fork.text.at(i));
-    }
-    try {
-      results[side] = ImportBody(graph, at + 1, opsets, inner);
-      encoded[side] = encoded_results_;
-    } catch (const UnsupportedNode& e) {
-      reasons[side] = e.what();
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& e) {
-      reasons[side] = e.what();
-    }
-    if (unsupported_.size() > unsupported.size()) {
-      if (reasons[side].empty() || results[side].empty()) reasons[side] = unsupported_.back();
-      results[side].clear();
-      unsupported_ = unsupported;
-      unsupported_ops_ = unsupported_ops;
-    }
-  }
-  if (results[0].empty() && results[1].empty()) throw UnsupportedNode(reasons[0]);
-  std::string reason = StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type,
-                              "): this branch can't be run: ", results[0].empty() ? reasons[0] : reasons[1]);
   ExprBuilder builder{ModelSpan(node.DisplayName(), node.op_type)};
-  if (&graph == &model_.graph) EncodeRanks(builder, results, encoded);
-  for (size_t i = 0; is_function && i < std::min(results[0].size(), results[1].size()); ++i) {
-    if (!DifferInRank(results[0][i], results[1][i])) continue;
-    throw RankFork{fork.condition, results[0], results[1], text_results_};
-  }
-  return JoinBranches(builder, fork.condition, results[0], results[1], reason);
+  return JoinRests(builder, fork.condition, rests, &graph == &model_.graph,
+                   StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type, "): "));
 }
 
-void Importer::EncodeRanks(ExprBuilder& builder, std::vector<Expr> (&results)[2], std::vector<bool> (&encoded)[2]) {
-  encoded_results_.assign(model_.graph.outputs.size(), false);
-  for (size_t i = 0; i < encoded_results_.size(); ++i) {
-    for (int side = 0; side < 2; ++side) {
-      if (!results[side].empty() && encoded[side][i]) encoded_results_[i] = true;
-    }
-    if (!results[0].empty() && !results[1].empty() && DifferInRank(results[0][i], results[1][i])) {
-      encoded_results_[i] = true;
-    }
-    if (!encoded_results_[i]) continue;
-    for (int side = 0; side < 2; ++side) {
-      if (results[side].empty() || encoded[side][i]) continue;
-      results[side][i] = EncodeOutput(builder, results[side][i], text_results_.at(i));
-    }
-  }
+std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope,
+                                 const RankFork& fork) {
+  Rest rest = RestOf(graph, at, opsets, scope, fork);
+  if (rest.results.further != nullptr) throw RankFork(*rest.results.further);
+  if (!rest.results.runs()) throw UnsupportedNode(rest.results.why_not);
+  encoded_results_ = rest.encoded;
+  text_results_ = rest.text;
+  return rest.results.values;
 }
 
 std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const OpsetImports& opsets, Scope& scope) {

@@ -127,7 +127,7 @@ class LoopMaker {
     if (known) return (*known)[0] != 0 ? some : none;
     std::vector<bool> text(results.begin() + 1, results.begin() + static_cast<std::ptrdiff_t>(count));
     text.resize(some.size());
-    throw RankFork{runs, some, none, text};
+    throw RankFork{runs, {some, nullptr, ""}, {none, nullptr, ""}, text};
   }
 
   std::vector<Expr> Finish() {
@@ -270,14 +270,18 @@ std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
   // A branch that doesn't fit the shapes is one that isn't taken with them; it stops the run if it is.
   std::string reasons[2];
   std::vector<bool> text[2];
+  std::shared_ptr<const RankFork> forks[2];
   auto branch = [&](int side) -> std::vector<Expr> {
     try {
-      std::vector<Expr> outputs = n.Subgraph(side == 0 ? "then_branch" : "else_branch", {});
+      std::vector<Expr> outputs = n.ForkingSubgraph(side == 0 ? "then_branch" : "else_branch");
       text[side] = n.text_results();
       for (size_t i = 0; i < text[side].size(); ++i) {
         if (text[side][i]) n.MarkText(i);
       }
       return outputs;
+    } catch (const RankFork& fork) {
+      forks[side] = std::make_shared<RankFork>(fork);
+      text[side] = fork.text;
     } catch (const ShapeError& e) {
       reasons[side] = e.what();
     } catch (const DTypeError& e) {
@@ -289,15 +293,17 @@ std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
   };
   std::vector<Expr> yes = branch(0), no = branch(1);
   if (!reasons[0].empty() && !reasons[1].empty()) throw ShapeError(reasons[0]);
-  if (!reasons[0].empty() || !reasons[1].empty()) {
+  const bool both = reasons[0].empty() && reasons[1].empty();
+  if (both && text[0] != text[1]) n.Invalid("an output is of strings in one branch, and isn't in the other");
+  const ForkSide sides[2] = {{yes, forks[0], reasons[0]}, {no, forks[1], reasons[1]}};
+  if (forks[0] != nullptr || forks[1] != nullptr) {
+    throw RankFork{condition, sides[0], sides[1], text[reasons[0].empty() ? 0 : 1]};
+  }
+  if (!both) {
     return JoinBranches(n, condition, yes, no, StrCat("this branch can't be run: ", reasons[0], reasons[1]));
   }
   if (yes.size() != no.size()) n.Invalid("the branches have different numbers of outputs");
-  if (text[0] != text[1]) n.Invalid("an output is of strings in one branch, and isn't in the other");
-  for (size_t i = 0; i < yes.size(); ++i) {
-    const auto *a = yes[i]->type_as<TensorTypeNode>(), *b = no[i]->type_as<TensorTypeNode>();
-    if (a != nullptr && b != nullptr && a->shape.size() != b->shape.size()) throw RankFork{condition, yes, no, text[0]};
-  }
+  if (DifferInRank(sides[0], sides[1])) throw RankFork{condition, sides[0], sides[1], text[0]};
   return JoinBranches(n, condition, yes, no, "");
 }
 

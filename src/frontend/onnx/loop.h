@@ -5,17 +5,11 @@
 #include <functional>
 #include <vector>
 
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
 
-/// The outputs of an If have other ranks in one branch than in the other, or those of a Loop after a trip than before:
-/// what follows has to be imported for each.
-struct RankFork {
-  relay::Expr condition;
-  std::vector<relay::Expr> yes, no;
-  std::vector<bool> text;  ///< which values are strings
-};
 /// The values that branches give, chosen by `condition`; no values: that branch can't be run, for the reason given.
 /// Dimensions in which the branches differ are unknown afterwards.
 std::vector<relay::Expr> JoinBranches(ExprBuilder& n, const relay::Expr& condition, const std::vector<relay::Expr>& yes,

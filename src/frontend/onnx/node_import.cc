@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/tensor_data.h"
 #include "frontend/onnx/text_operands.h"
@@ -181,7 +182,17 @@ std::vector<Expr> NodeImport::Subgraph(const char* name, const std::vector<Expr>
                                        const std::vector<bool>& text) {
   const Attribute* attribute = Typed(name, Attribute::Type::kGraph);
   if (attribute == nullptr) Invalid(StrCat("attribute ", QuoteName(name), " is missing"));
-  return subgraphs_->ImportSubgraph(*attribute->g, inputs, text);
+  try {
+    return subgraphs_->ImportSubgraph(*attribute->g, inputs, text);
+  } catch (const RankFork&) {
+    Unsupported(StrCat("a result of its graph ", QuoteName(name), " has a rank that only the run decides"));
+  }
+}
+
+std::vector<Expr> NodeImport::ForkingSubgraph(const char* name) {
+  const Attribute* attribute = Typed(name, Attribute::Type::kGraph);
+  if (attribute == nullptr) Invalid(StrCat("attribute ", QuoteName(name), " is missing"));
+  return subgraphs_->ImportSubgraph(*attribute->g, {}, {});
 }
 
 void NodeImport::Ignore(std::initializer_list<const char*> names) {

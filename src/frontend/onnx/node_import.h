@@ -150,6 +150,9 @@ class NodeImport : public ExprBuilder {
   /// none beyond its end.
   std::vector<relay::Expr> Subgraph(const char* name, const std::vector<relay::Expr>& inputs,
                                     const std::vector<bool>& text = {});
+  /// As Subgraph, of a graph without inputs whose results are the node's: throws a RankFork (forks.h) where a run
+  /// decides their ranks.
+  std::vector<relay::Expr> ForkingSubgraph(const char* name);
   /// Which outputs of the graph that was imported last are strings.
   const std::vector<bool>& text_results() const { return subgraphs_->text_results(); }
   /// A function of the model's own, see SubgraphImporter.

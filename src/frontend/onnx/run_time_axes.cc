@@ -82,6 +82,22 @@ Term SliceAxis(const Term& x, int axis, const Term& begin, const Term& end) {
                      {"slice_mode", std::string("end")}})};
 }
 
+Term OfLength(const Term& list, int64_t length) {
+  return list.Op("reshape", {{"newshape", std::vector<int64_t>{length}}, {"allowzero", true}});
+}
+
+AxisOrder MaskedLast(const Term& mask) {
+  const DataType i64 = kInt64;
+  const Term dims = IntVec(mask.node(), Numbers(*AsConstInt(mask.shape()[0])));
+  const Term one = mask.As(i64), other = 1 - one;
+  // Dimensions of either kind that stand in front of each.
+  const Term before = (dims.Expand(0) < dims.Expand(1)).As(i64);
+  auto count_before = [&](const Term& kind) { return (before * kind.Expand(0)).Sum({1}); };
+  const Term position = mask.Select(count_before(one) + other.Sum({0}, true), count_before(other));
+  const Term order = (dims.Expand(1) == position.Expand(0)).As(i64) * dims.Expand(0);
+  return {mask, order.Sum({1}), position};
+}
+
 AxisOrder AxesLast(const Term& axes, int rank) {
   NodeImport& n = axes.node();
   const Term dims = IntVec(n, Numbers(rank));
@@ -92,13 +108,7 @@ AxisOrder AxesLast(const Term& axes, int rank) {
   const Term given(n, CheckedValues(n, listed, "index", IntNum(n, rank), "axis"));
   const Term is_axis = dims.Expand(1) == given.Expand(0);  // (rank, axes)
   const Term mask = is_axis.Reduce("any", {1});
-  const Term one = mask.As(i64), other = 1 - one;
-  // Dimensions of either kind that stand in front of each.
-  const Term before = (dims.Expand(0) < dims.Expand(1)).As(i64);
-  auto count_before = [&](const Term& kind) { return (before * kind.Expand(0)).Sum({1}); };
-  const Term position = mask.Select(count_before(one) + other.Sum({0}, true), count_before(other));
-  const Term order = (dims.Expand(1) == position.Expand(0)).As(i64) * dims.Expand(0);
-  return {mask, order.Sum({1}), position};
+  return MaskedLast(mask);
 }
 
 Term TransposeBy(const Term& x, const Term& order) { return x.Op("dyn.transpose", order); }

@@ -17,6 +17,10 @@ struct AxisOrder {
 
 /// Of the axes in `axes`, an integer scalar or vector; one that is out of range is an error when the model runs.
 AxisOrder AxesLast(const Term& axes, int rank);
+/// A list that has so many entries, which is checked when it runs.
+Term OfLength(const Term& list, int64_t length);
+/// Of those that the mask says, a bool for each of them.
+AxisOrder MaskedLast(const Term& mask);
 /// Transposed by an int64 vector.
 Term TransposeBy(const Term& x, const Term& order);
 /// What `f` makes of `x` with the axis that `axis` tells as the last one, which is put back.

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/run_time_axes.h"
 
 namespace treadle::onnx {
@@ -25,9 +26,9 @@ Term ListIn(NodeImport& n, size_t i, const char* name, int64_t length = -1) {
   Term list = In(n, i).As(kInt64);
   if (list.rank() == 0) list = list.Reshape({1});
   if (list.rank() != 1) n.Invalid(StrCat("'", name, "' isn't a vector"));
-  if (length >= 0 && AsConstInt(list.shape()[0]) == nullptr) return list.Reshape({length});
+  if (length >= 0 && AsConstInt(list.shape()[0]) == nullptr) return OfLength(list, length);
   if (AsConstInt(list.shape()[0]) == nullptr) {
-    n.Unsupported(StrCat("the number of entries of '", name, "' isn't known when compiling"));
+    throw UnknownLength{i, name};
   }
   return list;
 }
@@ -66,7 +67,7 @@ RunTimeReduction::RunTimeReduction(NodeImport& n, bool keepdims, bool noop) : ke
     axes = axes.Reshape({rank_ - n.DeclaredRank()});
   }
   const int64_t* length = AsConstInt(axes.shape()[0]);
-  if (length == nullptr && !keepdims) n.Unsupported("the number of entries of 'axes' isn't known when compiling");
+  if (length == nullptr && !keepdims) throw UnknownLength{1, "axes"};
   AxisOrder order = AxesLast(axes, rank_);
   if (length == nullptr && !noop) {  // no axes at all: all of them
     Term none = DimOf(axes, 0) == 0;

@@ -5,6 +5,7 @@
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/columns.h"
 #include "frontend/onnx/composed.h"
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/window.h"
@@ -23,13 +24,17 @@ Term Product(const std::vector<Term>& factors, NodeImport& n) {
   return product;
 }
 
-/// A list of known length as scalars, none below `least`.
-std::vector<Term> Listed(NodeImport& n, size_t i, const char* name, int64_t least) {
-  Term list = AtLeast(In(n, i).As(kInt64), least, name);
-  const int64_t* length = list.rank() == 1 ? AsConstInt(list.shape()[0]) : nullptr;
-  if (length == nullptr) n.Unsupported(StrCat("the number of entries of '", name, "' isn't known when compiling"));
+/// A list as scalars, none below `least`. `count`: how many entries it has to have, -1: any number.
+std::vector<Term> Listed(NodeImport& n, size_t i, const char* name, int64_t least, int64_t count = -1) {
+  Term list = In(n, i).As(kInt64);
+  if (list.rank() != 1) n.Invalid(StrCat("'", name, "' isn't a vector"));
+  if (AsConstInt(list.shape()[0]) == nullptr) {
+    if (count < 0) throw UnknownLength{i, name};
+    list = OfLength(list, count);
+  }
+  list = AtLeast(list, least, name);
   std::vector<Term> entries;
-  for (int64_t k = 0; k < *length; ++k) entries.push_back(list.Element(k));
+  for (int64_t k = 0; k < *AsConstInt(list.shape()[0]); ++k) entries.push_back(list.Element(k));
   return entries;
 }
 
@@ -37,8 +42,8 @@ std::vector<Term> Listed(NodeImport& n, size_t i, const char* name, int64_t leas
 Expr ImportCol2Im(NodeImport& n) {
   BlockPlaces at;
   at.image = Listed(n, 1, "image_shape", 0);
-  at.block = Listed(n, 2, "block_shape", 1);
   const size_t rank = at.image.size();
+  at.block = Listed(n, 2, "block_shape", 1, static_cast<int64_t>(rank));
   if (rank < 1 || at.block.size() != rank || n.Rank(0) != 3) n.Invalid("the operands' ranks don't fit");
   const IntList ones(rank, 1), pads = n.Ints("pads", IntList(2 * rank, 0));
   at.dilations = n.Ints("dilations", ones);
@@ -74,7 +79,7 @@ Expr ImportMaxUnpool(NodeImport& n) {
                                     {{"axis", int64_t{0}}, {"reduction", std::string("update")}})),
                      dims);
   if (!n.Has(2)) return y;
-  std::vector<Term> wanted = Listed(n, 2, "output_shape", 0), widths;
+  std::vector<Term> wanted = Listed(n, 2, "output_shape", 0, rank), widths;
   if (wanted.size() != dims.size()) n.Invalid("'output_shape' has another rank");
   for (size_t d = 0; d < dims.size(); ++d) {
     widths.push_back(IntNum(n, 0));
@@ -88,8 +93,9 @@ Expr ImportMaxUnpool(NodeImport& n) {
 Expr ImportAffineGrid(NodeImport& n) {
   Term theta = In(n, 0);
   std::vector<Term> size = Listed(n, 1, "size", 0);
-  const size_t spatial = size.size() - 2;
   if (size.size() < 4 || size.size() > 5 || theta.rank() != 3) n.Invalid("'size' has to have 4 or 5 entries");
+  const size_t spatial = size.size() - 2;
+  CheckSameSize(theta, 1, theta.Slice(2, 0, -1), 2, "the sizes of 'theta'");
   const bool align = n.Flag("align_corners", false);
   const DataType dtype = theta.dtype();
   std::optional<Term> grid;

@@ -6,6 +6,7 @@
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/run_time_axes.h"
 #include "treadle/ir/prim_ops.h"
 
 namespace treadle::onnx {
@@ -70,6 +71,31 @@ Expr ImportTranspose(NodeImport& n) {
   return n.Transpose(n.In(0), n.Axes(perm, rank));
 }
 
+/// Without the dimensions `axes`, and without those of `unknown`, which may be 1, that are: as many as a choice for
+/// each number of them says.
+[[noreturn]] void SqueezeUnknown(NodeImport& n, const Ints& axes, const Ints& unknown) {
+  const Term x = In(n, 0);
+  Ints kept, all = axes;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) kept.push_back(i);
+  }
+  all.insert(all.end(), unknown.begin(), unknown.end());
+  const Term sizes = ShapeOf(x).Take(IntVec(n, kept)), is_one = sizes == IntNum(n, 1);
+  const Term count = is_one.As(DataType::Int(64)).Sum({0}), order = MaskedLast(is_one).order;
+  auto without = [&](size_t ones) -> Expr {
+    if (ones == 0) return n.Squeeze(x, axes);
+    if (ones == unknown.size()) return n.Squeeze(x, all);
+    return ReshapeTo(x, sizes.Take(order.Slice(0, 0, static_cast<int64_t>(kept.size() - ones))));
+  };
+  ForkSide rest{{without(0)}, nullptr, ""};
+  for (size_t ones = 1; ones <= unknown.size(); ++ones) {
+    const RankFork fork{
+        count == IntNum(n, static_cast<int64_t>(ones)), {{without(ones)}, nullptr, ""}, rest, {n.IsText(0)}};
+    rest = ForkSide{{}, std::make_shared<RankFork>(fork), ""};
+  }
+  throw RankFork(*rest.further);
+}
+
 /// Removes all dimensions of 1. Where one that isn't known may be 1, what follows is imported for either rank.
 Expr SqueezeAll(NodeImport& n) {
   Expr x = n.In(0);
@@ -80,14 +106,7 @@ Expr SqueezeAll(NodeImport& n) {
     if (dim != nullptr && *dim == 1) axes.push_back(i);
   }
   if (unknown.empty()) return n.Squeeze(x, axes);
-  if (unknown.size() > 1) {
-    n.Unsupported(StrCat("which dimensions are 1 isn't known when compiling: dimensions ", unknown[0], " and ",
-                         unknown[1], " are symbolic (give 'axes', or fix them with --input-shapes or --dim)"));
-  }
-  Term size = DimOf(Term(n, x), static_cast<int>(unknown[0]));
-  Expr kept = n.Squeeze(x, axes);
-  axes.push_back(unknown[0]);
-  throw RankFork{size == IntNum(n, 1), {n.Squeeze(x, axes)}, {kept}, {n.IsText(0)}};
+  SqueezeUnknown(n, axes, unknown);
 }
 
 Expr ImportSqueeze(NodeImport& n) {
