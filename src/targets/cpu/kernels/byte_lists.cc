@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <tuple>
 
@@ -11,7 +12,9 @@
 namespace treadle::ops::cpu {
 namespace {
 
-constexpr int kLanes = kListBlock, kBytes = 4, kPairs = kLanes * 2;
+constexpr int kLanes = kListBlock, kBytes = 4;
+/// 16-bit sums of positive weights and of negative ones.
+constexpr size_t kSums = static_cast<size_t>(kLanes) * kBytes;
 /// Sums of positive weights, and of negative ones, whose products with 0 .. 255 fit 16 bits.
 constexpr int kFits = 128;
 /// Words of a part of a row, of which a list has all entries before those of the next: what a tile of rows has of it
@@ -22,70 +25,102 @@ constexpr double kSingle = 0.62;
 
 /// The weights of a block that meet one word of the data.
 using Quad = std::array<int8_t, kLanes * kBytes>;
-/// Of each 16-bit sum the positive weights, then the negative ones, eight sums at a time.
-using Load = std::array<uint64_t, kPairs * 2 / 8>;
+/// Of each 16-bit sum the positive weights and the negative ones.
+using Load = std::array<uint8_t, kSums>;
 
-/// The weights in the order of a form of words. False where one has no negative.
-bool InForm(const Quad& quad, int64_t form, Quad* result) {
-  bool possible = true;
+/// The weights in the order of a form of words that have it.
+Quad InForm(const Quad& quad, int64_t form) {
+  Quad result;
   for (int64_t i = 0; i < kBytes; ++i) {
     const bool turned = form % 2 != 0 && i % 2 != 0;
     auto at = static_cast<size_t>(ByteOfForm(form, i)), to = static_cast<size_t>(i);
     for (; to < quad.size(); at += kBytes, to += kBytes) {
-      possible = possible && !(turned && quad[at] == -128);  // 128 isn't int8
-      (*result)[to] = static_cast<int8_t>(turned ? -quad[at] : quad[at]);
+      result[to] = static_cast<int8_t>(turned ? -quad[at] : quad[at]);
     }
   }
-  return possible;
+  return result;
 }
 
-/// Sets `load`; the heaviest sum.
-int LoadOf(const Quad& quad, Load* load) {
-  std::array<uint8_t, kPairs * 2> sums{};
-  int most = 0;
-  for (size_t pair = 0; pair < kPairs; ++pair) {
-    const int even = quad[pair * 2], odd = quad[pair * 2 + 1];
-    const int positive = std::max(even, 0) + std::max(odd, 0), negative = std::max(-even, 0) + std::max(-odd, 0);
-    sums[pair] = static_cast<uint8_t>(std::min(positive, 255));
-    sums[kPairs + pair] = static_cast<uint8_t>(std::min(negative, 255));
-    most = std::max({most, positive, negative});
+using Words = std::array<uint32_t, kLanes>;
+
+/// Of words of four bytes, 16 bits each: the first of each pair of neighbours, and the second.
+struct Pairs {
+  Words first, second;
+};
+
+/// The pairs of forms `form` and `form` + 1.
+Pairs PairsOf(const Words& words, int64_t form) {
+  constexpr uint32_t kEven = 0x00ff00ffU, kLow = 0xffffU;
+  Pairs pairs;
+  Words &first = pairs.first, &second = pairs.second;
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    first[lane] = words[lane] & kEven;
+    second[lane] = words[lane] >> 8 & kEven;
   }
-  std::memcpy(load->data(), sums.data(), sums.size());
+  if (form / 2 == 1) {  // 0 2, 1 3
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t even = first[lane], odd = second[lane];
+      first[lane] = (even & kLow) | odd << 16;
+      second[lane] = even >> 16 | (odd & ~kLow);
+    }
+  } else if (form / 2 == 2) {  // 1 2, 3 0
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t even = first[lane];
+      first[lane] = second[lane];
+      second[lane] = even << 16 | even >> 16;
+    }
+  }
+  return pairs;
+}
+
+/// Sets `load`; the heaviest sum, 255 where one exceeds 128 or a negated weight would be 128.
+int LoadOf(const Pairs& positive, const Pairs& negative, bool turned, Load* load) {
+  static_assert(kFits == 128, "what exceeds 128 has bit 8 set after 127 is added");
+  const Pairs &second_positive = turned ? negative : positive, &second_negative = turned ? positive : negative;
+  std::array<uint32_t, kLanes> sums;
+  uint32_t exceeds = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    const uint32_t more = positive.first[lane] + second_positive.second[lane];
+    const uint32_t less = negative.first[lane] + second_negative.second[lane];
+    exceeds |= ((more + 0x007f007fU) | (less + 0x007f007fU)) & 0x01000100U;
+    exceeds |= turned ? second_positive.second[lane] & 0x00800080U : 0;
+    sums[lane] = more | less << 8;
+  }
+  if (exceeds != 0) return 255;
+  std::memcpy(load->data(), sums.data(), sizeof sums);
+  uint8_t most = 0;
+  for (uint8_t sum : *load) most = std::max(most, sum);
   return most;
-}
-
-/// Whether all sums are at most 128 together. None exceeds that alone.
-bool FitTogether(const Load& a, const Load& b) {
-  static_assert(kFits == 128, "half of a sum, rounded up, plus 63 is less than 128");
-  constexpr uint64_t kEach = 0x0101010101010101U;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const uint64_t half = (a[i] | b[i]) - (((a[i] ^ b[i]) >> 1) & (kEach * 127));
-    if (((half + kEach * 63) & (kEach * 128)) != 0) return false;
-  }
-  return true;
 }
 
 /// A word of the data and its weights, in each form.
 struct Item {
   int64_t word;
-  int order = 0;  ///< among those of the word
+  int order = 0;     ///< among those of the word
+  int least = 255;   ///< of the heaviest sums, the lightest form's
+  size_t forms = 0;  ///< that fit
   Quad quad;
-  std::array<Load, kMostForms> loads{};
-  std::array<bool, kMostForms> fits{};
-  int least = 255;  ///< of the heaviest sums, the lightest form's
+  std::array<int64_t, kMostForms> fits{};
+  std::array<Load, kMostForms> loads;
 
-  Item(int64_t of, const Quad& weights, int64_t forms) : word(of), quad(weights) {
-    for (int64_t form = 0; form < forms; ++form) {
-      const auto f = static_cast<size_t>(form);
-      Quad turned{};
-      const bool possible = InForm(quad, form, &turned);
-      const int most = LoadOf(turned, &loads[f]);
-      fits[f] = possible && most <= kFits;
-      if (fits[f]) least = std::min(least, most);
+  Item(int64_t of, const Quad& weights, int64_t allowed_forms) : word(of), quad(weights) {
+    std::array<uint8_t, kLanes * kBytes> above, below;
+    for (size_t i = 0; i < quad.size(); ++i) {
+      above[i] = static_cast<uint8_t>(quad[i] > 0 ? quad[i] : 0);
+      below[i] = static_cast<uint8_t>(quad[i] < 0 ? -quad[i] : 0);
+    }
+    const auto positive = std::bit_cast<Words>(above), negative = std::bit_cast<Words>(below);
+    for (int64_t form = 0; form < allowed_forms; form += 2) {
+      const Pairs more = PairsOf(positive, form), less = PairsOf(negative, form);
+      for (int64_t turned = 0; turned < 2 && form + turned < allowed_forms; ++turned) {
+        const int most = LoadOf(more, less, turned != 0, &loads[forms]);
+        if (most > kFits) continue;
+        fits[forms++] = form + turned;
+        least = std::min(least, most);
+      }
     }
   }
-  bool fits_any() const { return least <= kFits; }
-  int64_t first_fit() const { return std::find(fits.begin(), fits.end(), true) - fits.begin(); }
+  bool fits_any() const { return forms != 0; }
 };
 
 /// A word of an entry: an item, in a form.
@@ -98,6 +133,7 @@ using Entry = std::array<Slot, 2>;
 /// The items of a block: its quads, those that fit in no form in two halves.
 std::vector<Item> ItemsOf(const std::vector<Quad>& quads, int64_t forms) {
   std::vector<Item> items;
+  items.reserve(quads.size());
   for (size_t q = 0; q < quads.size(); ++q) {
     const auto word = static_cast<int64_t>(q);
     if (std::all_of(quads[q].begin(), quads[q].end(), [](int8_t w) { return w == 0; })) continue;
@@ -118,19 +154,40 @@ std::vector<Item> ItemsOf(const std::vector<Quad>& quads, int64_t forms) {
   return items;
 }
 
+bool HasTwoWords(const Entry& entry) { return entry[1].item != nullptr; }
+
+/// What an item's sums leave to those of others, in each form that fits.
+std::array<Load, kMostForms> RoomsOf(const Item& item) {
+  std::array<Load, kMostForms> rooms;
+  for (size_t i = 0; i < item.forms; ++i) {
+    for (size_t sum = 0; sum < kSums; ++sum) rooms[i][sum] = static_cast<uint8_t>(kFits - item.loads[i][sum]);
+  }
+  return rooms;
+}
+
+/// Whether no sum exceeds the room for it.
+bool Fits(const Load& load, const Load& room) {
+  constexpr size_t kVector = kSums / 2;
+  std::array<uint8_t, kVector> exceeds;
+  for (size_t i = 0; i < kVector; ++i) {
+    const auto over = [&](size_t sum) { return load[sum] > room[sum] ? load[sum] - room[sum] : 0; };
+    exceeds[i] = static_cast<uint8_t>(over(i) | over(i + kVector));
+  }
+  const auto words = std::bit_cast<std::array<uint64_t, kVector / 8>>(exceeds);
+  return (words[0] | words[1]) == 0;
+}
+
 /// The forms in which two items fit the same sums; false where there are none.
-bool Join(const Item& a, const Item& b, Entry* entry) {
-  for (size_t of_a = 0; of_a < a.fits.size(); ++of_a) {
-    for (size_t of_b = 0; a.fits[of_a] && of_b < b.fits.size(); ++of_b) {
-      if (!b.fits[of_b] || !FitTogether(a.loads[of_a], b.loads[of_b])) continue;
-      *entry = {Slot{&a, static_cast<int64_t>(of_a)}, Slot{&b, static_cast<int64_t>(of_b)}};
+bool Join(const Item& a, const std::array<Load, kMostForms>& rooms, const Item& b, Entry* entry) {
+  for (size_t of_a = 0; of_a < a.forms; ++of_a) {
+    for (size_t of_b = 0; of_b < b.forms; ++of_b) {
+      if (!Fits(b.loads[of_b], rooms[of_a])) continue;
+      *entry = {Slot{&a, a.fits[of_a]}, Slot{&b, b.fits[of_b]}};
       return true;
     }
   }
   return false;
 }
-
-bool HasTwoWords(const Entry& entry) { return entry[1].item != nullptr; }
 
 /// Entries of two items where two fit: of each its heaviest partner, which leaves the light ones to others. Those of
 /// two come first.
@@ -146,10 +203,11 @@ std::vector<Entry> EntriesOf(const std::vector<Item>& items) {
   std::vector<Entry> entries, singles;
   for (size_t i = 0; i < left.size(); ++i) {
     const Item& item = *left[i];
-    Entry entry{Slot{&item, item.first_fit()}, Slot{}};
+    Entry entry{Slot{&item, item.fits[0]}, Slot{}};
+    const std::array<Load, kMostForms> rooms = RoomsOf(item);
     const size_t end = std::min(left.size(), i + 1 + kMostTried);
     for (size_t j = i + 1; j < end && left[j]->word / kPart == item.word / kPart; ++j) {
-      if (!Join(item, *left[j], &entry)) continue;
+      if (!Join(item, rooms, *left[j], &entry)) continue;
       left.erase(left.begin() + static_cast<std::ptrdiff_t>(j));
       break;
     }
@@ -159,21 +217,34 @@ std::vector<Entry> EntriesOf(const std::vector<Item>& items) {
   return entries;
 }
 
-/// The lists of all blocks, before they get one length.
+/// The list of a block, before all get one length.
 struct Block {
-  std::vector<Item> items;  ///< that entries point at
-  std::vector<Entry> entries;
+  std::vector<Quad> weights;  ///< two of each entry
+  std::vector<int32_t> words;
+  std::array<int32_t, kLanes> correction{};
+  int64_t pairs = 0;  ///< entries of two words
+  int64_t forms = 1;
+
+  Block(const std::vector<Quad>& quads, int64_t allowed_forms);
+  size_t entries() const { return words.size() / 2; }
 };
 
-/// Writes an entry's words, and what complements ask to be added to results.
-void Write(const Slot& slot, int64_t quads, int32_t* word, int8_t* weights, int32_t* correction) {
-  *word = 0;
-  if (slot.item == nullptr) return;
-  *word = static_cast<int32_t>(slot.item->word + slot.form * quads);
-  Quad turned{};
-  InForm(slot.item->quad, slot.form, &turned);
-  std::copy(turned.begin(), turned.end(), weights);
-  for (size_t i = 1; slot.form % 2 != 0 && i < turned.size(); i += 2) correction[i / kBytes] -= 255 * turned[i];
+Block::Block(const std::vector<Quad>& quads, int64_t allowed_forms) {
+  const std::vector<Item> items = ItemsOf(quads, allowed_forms);
+  const std::vector<Entry> entries = EntriesOf(items);
+  weights.reserve(entries.size() * 2);
+  words.reserve(entries.size() * 2);
+  pairs = std::count_if(entries.begin(), entries.end(), HasTwoWords);
+  for (const Entry& entry : entries) {
+    for (const auto& [item, form] : entry) {
+      weights.push_back(item == nullptr ? Quad{} : InForm(item->quad, form));
+      words.push_back(item == nullptr ? 0
+                                      : static_cast<int32_t>(item->word + form * static_cast<int64_t>(quads.size())));
+      forms = std::max(forms, form == 0 ? 1 : form / 2 * 2 + 2);
+      if (form % 2 == 0) continue;
+      for (size_t i = 1; i < weights.back().size(); i += 2) correction[i / kBytes] -= 255 * weights.back()[i];
+    }
+  }
 }
 
 }  // namespace
@@ -206,19 +277,24 @@ ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<cons
                         int64_t forms) {
   constexpr size_t kStep = 16;  // so that lists of equal matrices are mostly equally long, and share a kernel
   const int64_t count = (results + kListBlock - 1) / kListBlock;
-  std::vector<Block> blocks(static_cast<size_t>(count));
+  std::vector<Block> blocks;
+  blocks.reserve(static_cast<size_t>(count));
+  std::vector<Quad> all(static_cast<size_t>(quads));
   size_t entries = kStep;
   for (int64_t b = 0; b < count; ++b) {
-    std::vector<Quad> all(static_cast<size_t>(quads), Quad{});
-    for (int64_t q = 0; q < quads; ++q) {
-      for (int64_t lane = 0; lane < kListBlock && b * kListBlock + lane < results; ++lane) {
-        std::memcpy(all[static_cast<size_t>(q)].data() + lane * kBytes, at(b * kListBlock + lane, q), kBytes);
+    for (int64_t lane = 0; lane < kListBlock; ++lane) {
+      const int64_t result = b * kListBlock + lane;
+      for (int64_t q = 0; q < quads; ++q) {
+        int8_t* to = all[static_cast<size_t>(q)].data() + lane * kBytes;
+        if (result < results) {
+          std::memcpy(to, at(result, q), kBytes);
+        } else {
+          std::memset(to, 0, kBytes);
+        }
       }
     }
-    Block& block = blocks[static_cast<size_t>(b)];
-    block.items = ItemsOf(all, forms);
-    block.entries = EntriesOf(block.items);
-    entries = std::max(entries, (block.entries.size() + kStep - 1) / kStep * kStep);
+    blocks.emplace_back(all, forms);
+    entries = std::max(entries, (blocks.back().entries() + kStep - 1) / kStep * kStep);
   }
   const DataType word = DataType::Int(32);
   ByteLists lists;
@@ -232,25 +308,21 @@ ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<cons
   auto* correction = lists.correction.Data<int32_t>();
   std::fill_n(weight, lists.weight.size() * kBytes, int8_t{0});
   std::fill_n(words, lists.words.size(), 0);
-  std::fill_n(correction, lists.correction.size(), 0);
   for (const Block& block : blocks) {
-    for (size_t e = 0; e < block.entries.size(); ++e) {
-      for (size_t i = 0; i < 2; ++i) {
-        const Slot& slot = block.entries[e][i];
-        Write(slot, quads, words + e * 2 + i, weight + (e * 2 + i) * kLanes * kBytes, correction);
-        if (slot.item != nullptr) lists.forms = std::max(lists.forms, slot.form == 0 ? 1 : slot.form / 2 * 2 + 2);
-      }
+    for (size_t i = 0; i < block.weights.size(); ++i) {
+      std::copy(block.weights[i].begin(), block.weights[i].end(), weight + i * sizeof(Quad));
     }
-    weight += entries * 2 * kLanes * kBytes;
+    weight += entries * 2 * sizeof(Quad);
+    std::copy(block.words.begin(), block.words.end(), words);
     words += entries * 2;
-    const auto pairs = std::count_if(block.entries.begin(), block.entries.end(), HasTwoWords);
-    const auto all = static_cast<int64_t>(block.entries.size());
-    *words++ = static_cast<int32_t>(all);
-    *words++ = static_cast<int32_t>(pairs);
-    const double singles = static_cast<double>(all - pairs) / static_cast<double>(count);
+    const auto used = static_cast<int64_t>(block.entries());
+    *words++ = static_cast<int32_t>(used);
+    *words++ = static_cast<int32_t>(block.pairs);
+    correction = std::copy(block.correction.begin(), block.correction.end(), correction);
+    lists.forms = std::max(lists.forms, block.forms);
+    const double singles = static_cast<double>(used - block.pairs) / static_cast<double>(count);
     lists.mean_singles += singles;
-    lists.mean_entries += static_cast<double>(pairs) / static_cast<double>(count) + kSingle * singles;
-    correction += kListBlock;
+    lists.mean_entries += static_cast<double>(block.pairs) / static_cast<double>(count) + kSingle * singles;
   }
   return lists;
 }
@@ -267,9 +339,13 @@ std::shared_ptr<const ByteLists> ListsOfMatrix(const runtime::NDArray& weight, b
       weight, StrCat("byte lists ", k_first), [&]() -> std::shared_ptr<const ByteLists> {
         std::vector<int8_t> rows(static_cast<size_t>(n * quads * kBytes), int8_t{0});
         const auto* from = weight.Data<int8_t>();
-        for (int64_t i = 0; i < n; ++i) {
-          int8_t* to = rows.data() + i * quads * kBytes;
-          for (int64_t j = 0; j < k; ++j) to[j] = from[k_first ? j * n + i : i * k + j];
+        constexpr int64_t kStep = 64;  // results of a cache line, where k is first
+        for (int64_t first = 0; first < n; first += kStep) {
+          for (int64_t j = 0; j < k; ++j) {
+            for (int64_t i = first; i < std::min(n, first + kStep); ++i) {
+              rows[static_cast<size_t>(i * quads * kBytes + j)] = from[k_first ? j * n + i : i * k + j];
+            }
+          }
         }
         ByteLists lists = MakeByteLists(
             n, quads, [&](int64_t r, int64_t q) { return rows.data() + (r * quads + q) * kBytes; }, FormsOfRow(quads));
