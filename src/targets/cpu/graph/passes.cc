@@ -3,6 +3,7 @@
 
 #include "passes/fuse_attention.h"
 #include "targets/cpu/calibration.h"
+#include "targets/cpu/kernels/weight_forms.h"
 #include "treadle/passes/passes.h"
 
 namespace treadle::relay::transform {
@@ -27,6 +28,23 @@ void RegisterCpuPasses() {
 
 namespace treadle::targets {
 
+namespace {
+
+/// WidenBytes and PlanLayout: forms of weights that the former made to decide are those that the latter needs.
+transform::Pass PlanProducts(const Target& target) {
+  using namespace relay::transform;  // NOLINT(google-build-using-namespace): as below
+  const transform::Pass both =
+      transform::Sequential({WidenBytes(target), PlanLayout(ops::cpu::MachineOf(target), target)});
+  return transform::CreateModulePass(
+      [both](IRModule module, const transform::PassContext& context) {
+        const ops::cpu::WeightForms forms;
+        return both(std::move(module), context);
+      },
+      {"PlanProducts", 0, {}, "chooses number formats, kernels and layouts"});
+}
+
+}  // namespace
+
 std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
   using namespace relay::transform;  // NOLINT(google-build-using-namespace): the list reads best with bare names
   return {
@@ -39,8 +57,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       DilationToBatch(),
       ComputePrecision(target),
       FoldConstant(),
-      WidenBytes(target),
-      PlanLayout(ops::cpu::MachineOf(target), target),
+      PlanProducts(target),
       // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
       EliminateCommonSubexpr(),
   };

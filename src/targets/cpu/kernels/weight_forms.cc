@@ -8,8 +8,12 @@ thread_local WeightForms* current = nullptr;
 
 }  // namespace
 
-WeightForms::WeightForms() : outer_(current) { current = this; }
-WeightForms::~WeightForms() { current = outer_; }
+WeightForms::WeightForms() {
+  if (current == nullptr) current = this;
+}
+WeightForms::~WeightForms() {
+  if (current == this) current = nullptr;
+}
 
 relay::Constant WeightForms::Get(const runtime::NDArray& weight, const std::string& form,
                                  const std::function<runtime::NDArray()>& make) {

@@ -15,7 +15,8 @@
 
 namespace treadle::ops::cpu {
 
-/// While one exists, what is made on this thread is kept; without one each call makes its own.
+/// While one exists, what is made on this thread is kept; without one each call makes its own. One that is constructed
+/// while another exists shares what that keeps.
 class WeightForms {
  public:
   WeightForms();
@@ -43,7 +44,6 @@ class WeightForms {
                                              const std::function<std::shared_ptr<const void>()>& make);
 
   using Key = std::pair<const void*, std::string>;
-  WeightForms* outer_;
   std::map<const void*, runtime::NDArray> weights_;  ///< those that keys name, alive
   std::map<Key, relay::Constant> forms_;
   std::map<Key, std::vector<double>> numbers_;
