@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single operators of `edges` of classical machine learning (trees, support vectors, labels), and the steps of training."""
 import numpy as np
+from onnx import numpy_helper
 
 from .edges import Draw, rule
 
@@ -77,6 +78,58 @@ def tree_classifier(s, op):
     if s.chance(0.3):
         attributes["base_values"] = _list(s.array((classes,), "float32", 0))
     return Draw(op, [_rows(s, columns)], attributes, 2, error=1e-4, version=3)
+
+
+class Nodes:
+    """Lists of nodes and of leaves as TreeEnsemble has them."""
+
+    def __init__(self, s, columns, targets, kind):
+        self.s, self.columns, self.targets = s, columns, targets
+        self.nodes, self.leaves, self.members, self.kind = [], [], [], np.dtype(kind)
+        self.modes = s.pick([[0], [0, 1, 2, 3, 4, 5], [6], [0, 6]])
+        self.roots = [self.grow(s.integer(1, 3), root=True)[0] for _ in range(s.integer(1, 4))]
+
+    def _value(self):
+        return round(self.s.random.uniform(-4, 4) * 2) / 2
+
+    def grow(self, depth, root=False):
+        """Number of a node, or of a leaf, and whether it is one."""
+        s = self.s
+        if not root and (depth == 0 or s.chance(0.2)):
+            self.leaves.append((s.integer(0, self.targets - 1), round(s.random.uniform(-2, 2) * 8) / 8))
+            return len(self.leaves) - 1, 1
+        # A tree that is a leaf, to which both ways lead; the reference takes another one. ONNX Runtime has no members.
+        place, single = len(self.nodes), root and 6 not in self.modes and s.chance(0.15)
+        mode = s.pick(self.modes)
+        self.nodes.append(None)
+        if mode == 6:  # its members, up to NaN; 0 ends the reference's list, too
+            self.members += [self._value() or 0.25 for _ in range(s.integer(1, 3))] + [np.nan]
+        if single:
+            yes = no = self.grow(0)
+        else:
+            yes, no = self.grow(depth - 1), self.grow(depth - 1)
+        self.nodes[place] = (s.integer(0, self.columns - 1), mode, self._value(), *yes, *no, s.integer(0, 1))
+        return place, 0
+
+    def attributes(self):
+        columns = dict(zip(["featureids", "modes", "splits", "truenodeids", "trueleafs", "falsenodeids", "falseleafs",
+                            "missing_value_tracks_true"], map(list, zip(*self.nodes))))
+        tensor = lambda values, kind: numpy_helper.from_array(np.array(values, kind))  # noqa: E731
+        found = {f"nodes_{name}": column for name, column in columns.items()}
+        found.update(nodes_modes=tensor(columns["modes"], np.uint8), nodes_splits=tensor(columns["splits"], self.kind),
+                     leaf_targetids=[target for target, _ in self.leaves], tree_roots=self.roots,
+                     leaf_weights=tensor([weight for _, weight in self.leaves], self.kind))
+        if self.members:
+            found["membership_values"] = tensor(self.members, self.kind)
+        return found
+
+
+@rule("TreeEnsemble", domain=LEARNING)
+def tree_ensemble(s, op):
+    columns, aggregate, kind = s.pick([1, 3]), s.pick([0, 1, 1, 2, 3]), s.pick(["float32", "float64"])
+    targets = s.pick([1, 1, 3]) if aggregate < 2 else 1  # of the least of no weights peers have several numbers
+    attributes = {**Nodes(s, columns, targets, kind).attributes(), "n_targets": targets, "aggregate_function": aggregate}
+    return Draw(op, [_rows(s, columns, kind)], attributes, error=1e-4, version=5)
 
 
 def _labels(s, classes, text="classlabels_strings", numbers="classlabels_int64s"):

@@ -101,7 +101,9 @@ def scan_8(s, op):
              helper.make_node(s.pick(["Neg", "Relu", "Tanh"]), ["new"], ["row"])]
     body = helper.make_graph(nodes, "body", [INFO(n, TensorProto.FLOAT, [width]) for n in ("state", "x")],
                              [INFO(n, TensorProto.FLOAT, [width]) for n in ("new", "row")])
-    lengths = np.full(batch, steps, np.int64) if s.chance(0.3) else None
+    lengths = np.full(batch, steps, np.int64) if s.chance(0.4) else None
+    if lengths is not None and s.chance(0.3):
+        lengths[-1] = s.integer(1, steps)
     attributes = {"body": body, "num_scan_inputs": 1, **({"directions": [s.integer(0, 1)]} if s.chance(0.5) else {})}
     return Draw(op, [lengths, _floats(s, batch, width), _floats(s, batch, steps, width) / 4], attributes, 2, error=1e-4,
                 opset=8)
@@ -167,6 +169,18 @@ def text(s, op):
     if s.chance(0.6):
         attributes["stopwords"] = [s.pick(plain) for _ in range(s.integer(1, 3))]
     return Draw(op, [_words(s, s.pick([(1,), (3,), (7,), (1, 4)]), plain)], attributes)
+
+
+@rule("Tokenizer", domain="com.microsoft")
+def tokens(s, op):
+    attributes = {"mark": s.integer(0, 1), "pad_value": s.pick(["#", "", "pad"]), "mincharnum": s.pick([1, 1, 2, 3])}
+    if s.chance(0.5):
+        attributes["separators"] = s.pick([[","], [" "], [",", " "], ["b"], ["[,;]"], ["a", "b"], ["B|c"], [" +"]])
+    else:
+        attributes["tokenexp"] = s.pick(["[a-z]+", "[A-Za-z]+", ".", "a|b", "[^, ]+", r"\w+", r"\d+(\.\d+)?"])
+    if attributes.get("tokenexp") == ".":
+        attributes["mincharnum"] = 1
+    return Draw(op, [_words(s, s.pick([(1,), (3,), (2, 2), (1, 4)]))], attributes)  # of none ONNX Runtime keeps the rank
 
 
 @rule("Equal", "Identity", "Reshape", "Concat", "Gather", "Where", "Transpose", "Slice", "Unsqueeze", "Expand", "Tile",
