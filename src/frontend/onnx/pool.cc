@@ -7,6 +7,7 @@
 
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/window.h"
 
 namespace treadle::onnx {
@@ -68,23 +69,47 @@ AttrList PoolAttrs(const Window& w, const std::vector<int64_t>& pads, bool ceil)
           {"ceil_mode", ceil}};
 }
 
+/// Places in `padded`, which PadAtRunTime made of the operand, as places in the operand; -1 stays.
+Term WithoutPadding(NodeImport& n, const Window& w, const Term& padded, const Term& indices, bool column_major) {
+  const Term x = In(n, 0);
+  std::vector<Term> coordinates(static_cast<size_t>(x.rank()), indices);
+  Term rest = indices;
+  for (int axis = x.rank(); axis-- > 0;) {
+    const Term size = Max(DimOf(padded, axis), 1);
+    coordinates[static_cast<size_t>(axis)] = rest.Op("floor_mod", size);
+    rest = FloorDiv(rest, size);
+  }
+  for (size_t i : w.run_time) coordinates[i + 2] = coordinates[i + 2] - RunTimePadding(w, x, i)[0];
+  std::vector<int> order;  // from the outermost dimension inwards
+  for (int axis = 0; axis < x.rank(); ++axis) order.push_back(axis);
+  if (column_major) std::reverse(order.begin() + 2, order.end());
+  Term place = IntNum(n, 0);
+  for (int axis : order) place = place * DimOf(x, axis) + coordinates[static_cast<size_t>(axis)];
+  return (indices >= IntNum(n, 0)).Select(place, indices);
+}
+
 std::vector<Expr> ImportMaxPool(NodeImport& n) {
   Window w = ReadWindow(n, {});
   const bool column_major = n.Flag("storage_order", false);  // of the indices
   bool ceil = n.Flag("ceil_mode", false);
-  if (n.WantsOutput(1)) RequireKnownPadding(n, w);
   const DataType dtype = n.DType(0);
   const double least = dtype.is_floating() ? -std::numeric_limits<double>::infinity()
                        : dtype.is_uint()   ? 0
                                            : -std::ldexp(1, dtype.bits() - 1);
   Expr y = n.Call(kMaxPool[w.spatial - 1], {PadAtRunTime(n, w, n.In(0), least)}, PoolAttrs(w, w.pads, ceil));
   if (!n.WantsOutput(1)) return {y};
-  return {y, n.Call("nn.max_pool_indices", {n.In(0), y},
-                    {{"kernel", w.kernel},
-                     {"strides", w.strides},
-                     {"dilations", w.dilations},
-                     {"padding", w.pads},
-                     {"column_major", column_major}})};
+  const bool at_run_time = !w.run_time.empty();
+  Term x = In(n, 0), pooled(n, y);
+  if (at_run_time && !dtype.is_floating()) x = x.As(DataType::Float(32)), pooled = pooled.As(DataType::Float(32));
+  // NaN isn't equal to a maximum: what is added isn't found.
+  const Term padded(n, PadAtRunTime(n, w, x, std::numeric_limits<double>::quiet_NaN()));
+  const Term indices(n, n.Call("nn.max_pool_indices", {padded, pooled},
+                               {{"kernel", w.kernel},
+                                {"strides", w.strides},
+                                {"dilations", w.dilations},
+                                {"padding", w.pads},
+                                {"column_major", column_major && !at_run_time}}));
+  return {y, at_run_time ? WithoutPadding(n, w, padded, indices, column_major) : indices};
 }
 
 Expr ImportAveragePool(NodeImport& n) {

@@ -69,17 +69,22 @@ Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transp
   return w;
 }
 
+std::vector<Term> RunTimePadding(const Window& w, const Term& x, size_t i) {
+  const Term size = DimOf(x, static_cast<int>(i) + 2);
+  const auto stride = static_cast<double>(w.strides[i]), extent = static_cast<double>(w.Extent(i));
+  const Term out = FloorDiv(size + (stride - 1), stride);
+  const Term total = Max((out - 1) * stride + extent - size, 0), less = FloorDiv(total, 2);
+  return {w.upper ? less : total - less, w.upper ? total - less : less};
+}
+
 relay::Expr PadAtRunTime(NodeImport& n, const Window& w, const relay::Expr& x, double value) {
   if (w.run_time.empty()) return x;
   const Term operand(n, x);
   std::vector<Term> widths(2 * w.spatial + 4, IntNum(n, 0));
   for (size_t i : w.run_time) {
-    const Term size = DimOf(operand, static_cast<int>(i) + 2);
-    const auto stride = static_cast<double>(w.strides[i]), extent = static_cast<double>(w.Extent(i));
-    const Term out = FloorDiv(size + (stride - 1), stride);
-    const Term total = Max((out - 1) * stride + extent - size, 0), less = FloorDiv(total, 2);
-    widths[2 * i + 4] = w.upper ? less : total - less;
-    widths[2 * i + 5] = w.upper ? total - less : less;
+    const std::vector<Term> added = RunTimePadding(w, operand, i);
+    widths[2 * i + 4] = added[0];
+    widths[2 * i + 5] = added[1];
   }
   return n.Call("dyn.nn.pad", {x, Stack(widths).Reshape({operand.rank(), 2}), operand.Number(value)},
                 {{"pad_mode", std::string("constant")}});

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/node_import.h"
 
 namespace treadle::onnx {
@@ -30,6 +31,8 @@ std::vector<int64_t> WindowSizes(NodeImport& n, const char* name, size_t count, 
 /// caller, `pads` being 0.
 Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transposed = false);
 
+/// What is added to spatial dimension `i` of `x`, which `run_time` lists, at its begin and at its end.
+std::vector<Term> RunTimePadding(const Window& w, const Term& x, size_t i);
 /// The operand with what `run_time` lists added, each element `value`; the operand itself where that is nothing.
 relay::Expr PadAtRunTime(NodeImport& n, const Window& w, const relay::Expr& x, double value);
 /// Refuses windows whose padding only a run knows.
