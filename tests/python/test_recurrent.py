@@ -9,7 +9,7 @@ import treadle
 ort = pytest.importorskip("onnxruntime")
 
 
-def layer(op, steps, batch, hidden, direction="forward", states=True, size=5):
+def layer(op, steps, batch, hidden, direction="forward", states=True, size=5, lengths=False):
     gates = {"LSTM": 4, "GRU": 3}[op]
     d = 2 if direction == "bidirectional" else 1
     rng = np.random.default_rng(hidden)
@@ -18,10 +18,11 @@ def layer(op, steps, batch, hidden, direction="forward", states=True, size=5):
     given = ["h0", "c0"][:gates - 2] if states else []
     outputs = ["y", "h", "c"] if op == "LSTM" else ["y", "h"]
     attributes = {"linear_before_reset": 1} if op == "GRU" else {}
-    node = helper.make_node(op, ["x", "w", "r", "b", "", *given], outputs, hidden_size=hidden, direction=direction, **attributes)
+    node = helper.make_node(op, ["x", "w", "r", "b", "lengths" if lengths else "", *given], outputs, hidden_size=hidden, direction=direction, **attributes)
     floats = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)  # noqa: E731
+    ends = [helper.make_tensor_value_info("lengths", TensorProto.INT32, [batch])] if lengths else []
     graph = helper.make_graph(
-        [node], "g", [floats("x", [steps, batch, size]), *(floats(name, [d, batch, hidden]) for name in given)],
+        [node], "g", [floats("x", [steps, batch, size]), *ends, *(floats(name, [d, batch, hidden]) for name in given)],
         [floats(name, None) for name in outputs],
         [weight("w", d, gates * hidden, size), weight("r", d, gates * hidden, hidden), weight("b", d, 2 * gates * hidden)])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), d, given
@@ -91,3 +92,36 @@ def test_widths_that_differ_are_refused():
     }"""
     with pytest.raises(treadle.error.TreadleError, match="has the wrong shape|expected a shape"):
         treadle.relay.transform.InferType()(treadle.parser.parse(text))
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("states", [False, True])
+def test_sequences_that_end_early(op, direction, states):
+    hidden = 20
+    model, d, given = layer(op, "t", "n", hidden, direction, states, lengths=True)
+    module = treadle.relay.frontend.from_onnx(model)
+    assert f"nn.{op.lower()}(" in str(module[0] if isinstance(module, tuple) else module)
+    compiled = treadle.compile(model)
+    for t, lengths in ((1, [1]), (6, [6, 1, 3]), (9, [2, 5, 4, 2, 1])):
+        feeds = {**feeds_of(t, len(lengths), d, hidden, given), "lengths": np.array(lengths, "int32")}
+        check(model, compiled, feeds)
+        # What stands behind the end of a sequence isn't read.
+        noisy = feeds["x"].copy()
+        for sample, length in enumerate(lengths):
+            noisy[length:, sample] = np.nan
+        for actual, expected in zip(compiled.run(None, {**feeds, "x": noisy}), compiled.run(None, feeds)):
+            np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("steps, batch", [("t", "n"), (3, 2)])
+def test_empty_sequences_keep_their_states(op, steps, batch):
+    model, d, given = layer(op, steps, batch, 5, "bidirectional", lengths=True)
+    feeds = {**feeds_of(3, 2, d, 5, given), "lengths": np.array([0, 3], "int32")}
+    y, *last = treadle.compile(model).run(None, feeds)
+    assert not y[:, :, 0].any()
+    for state, name in zip(last, given):
+        np.testing.assert_array_equal(state[:, 0], feeds[name][:, 0])
+    with pytest.raises(treadle.Error, match="sequence length"):
+        treadle.compile(model).run(None, {**feeds, "lengths": np.array([4, 3], "int32")})

@@ -61,7 +61,7 @@ struct Recurrent {
   /// Whether the layer is what an operator of its own computes, but for what the cell adds.
   bool IsUsual() const {
     const bool floats = dtype == DataType::Float(32) || dtype == DataType::Float(64);
-    return floats && usual_activations && clip == 0 && (quantised || !HasLengths());
+    return floats && usual_activations && clip == 0;
   }
   /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
   /// [steps * batch, gates * hidden]; [steps, batch, gates * hidden] for a loop.
@@ -386,18 +386,58 @@ Unrolled Unroll(Recurrent& r, int64_t d, const Expr& projected, std::vector<Expr
   return result;
 }
 
+/// Sequences that may end early, for an operator that takes all steps. In those that a sequence doesn't have, gates are
+/// closed by large numbers, so that states stay: z of GRU is 1; of LSTM, i is 0 and f is 1. That keeps c of LSTM, but
+/// not h, which is of the last step that there is; so its steps have to be in front, also where they are counted
+/// backwards.
+struct EndedSequences {
+  const Recurrent& r;
+  bool is_lstm, reversed;
+
+  Expr Mask(const Expr& x, double value) const {
+    return r.n.Call("sequence_mask", {x, r.lengths}, {{"axis", int64_t{0}}, {"mask_value", value}});
+  }
+  Expr Turned(const Expr& x) const {
+    if (!is_lstm || !reversed) return x;
+    return r.n.Call("reverse_sequence", {x, r.lengths}, {{"seq_axis", int64_t{0}}, {"batch_axis", int64_t{1}}});
+  }
+  /// What x gives to all gates (steps, batch, gates * hidden), closed at the end.
+  Expr Closed(const Expr& x) const {
+    constexpr double kLarge = 1e6;
+    if (!is_lstm) return Mask(x, kLarge);
+    const Expr turned = Turned(x);
+    return r.n.Concat(
+        {Mask(r.Gate(turned, 0, 2), -kLarge), Mask(r.n.Slice(turned, 2, r.hidden, r.gates * r.hidden), kLarge)}, 2);
+  }
+  /// The state h of LSTM after the steps that there are: of `all`, as they were computed, or as it was `before` them.
+  Expr Last(const Expr& all, const Expr& before) const {
+    NodeImport& n = r.n;
+    const Expr states = n.Concat({n.ExpandDims(before, 0), all}, 0);
+    const DataType index = DataType::Int(64);
+    const Expr zeros = n.Call("zeros_like", {n.Cast(n.ExpandDims(before, 0), index)});
+    const Expr places = n.Call("add", {zeros, n.Reshape(n.Cast(r.lengths, index), {1, -1, 1})});
+    return n.Squeeze(n.Call("gather", {states, places}, {{"axis", int64_t{0}}}), {0});
+  }
+};
+
 /// The layer as one operator, of the operands that are between x and the states.
 Unrolled AsOperator(const Recurrent& r, const char* op, int64_t d, const Expr& projected,
                     const Array<Expr>& weight_and_more, const std::vector<size_t>& states) {
   NodeImport& n = r.n;
-  const bool stepped = r.steps < 0;
-  Array<Expr> operands{stepped ? projected : n.Reshape(projected, {r.steps, r.batch, r.gates * r.hidden})};
+  const EndedSequences ended{r, states.size() == 2, r.Reversed(d)};
+  const bool ends = !r.quantised && r.HasLengths();
+  const Expr given = r.steps < 0 ? projected : n.Reshape(projected, {r.steps, r.batch, r.gates * r.hidden});
+  Array<Expr> operands{ends ? ended.Closed(given) : given};
   for (const Expr& e : weight_and_more) operands.push_back(e);
   for (size_t input : states) operands.push_back(r.InitialState(input, d, true));
-  const Expr results = n.Call(op, operands, {{"reverse", r.Reversed(d)}});
+  const bool reverse = r.Reversed(d) && !(ends && ended.is_lstm);
+  const Expr results = n.Call(op, operands, {{"reverse", reverse}});
   Unrolled result;
   result.all_outputs = n.Item(results, 0);
   for (size_t s = 0; s < states.size(); ++s) result.states.push_back(n.Item(results, static_cast<int>(s) + 1));
+  if (!ends) return result;
+  if (ended.is_lstm) result.states[0] = ended.Last(result.all_outputs, operands[operands.size() - 2]);
+  result.all_outputs = ended.Mask(ended.Turned(result.all_outputs), 0);
   return result;
 }
 
