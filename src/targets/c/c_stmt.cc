@@ -147,6 +147,8 @@ void CWriter::VisitStmt_(const tir::BufferStoreNode* op) {
   Block([&] {
     std::string value = VisitExpr(op->value);
     std::string element = Element(op->buffer, op->indices);
+    const DataType dtype = op->buffer->dtype;
+    sums_integers_ |= (dtype.is_int() || dtype.is_uint()) && value.find(element) != std::string::npos;
     Line(StrCat(element, " = ", value, ";"));
   });
 }

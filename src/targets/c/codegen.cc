@@ -84,7 +84,8 @@ void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options,
     params += (i == 0 ? "" : ", ") + compute->Declare(vars[i], noalias && (i >= shared.size() || !shared[i]));
   }
   const std::string body = compute->Body(vars, func.compute->body);
-  out << compute->functions() << "\nstatic int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params)
+  out << compute->functions() << "\n"
+      << Qualifiers(*compute) << " int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params)
       << ") {\n"
       << body << "}\n";
   needs->threads |= !compute->functions().empty();

@@ -19,6 +19,13 @@ inline constexpr const char* kCHeader = R"(#include <math.h>
 #define TREADLE_INLINE static inline
 #endif
 
+/* Before 12.3, GCC 12 vectorizes some sums of integers wrongly. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12 && __GNUC_MINOR__ < 3
+#define TREADLE_INTEGER_SUMS __attribute__((noinline, optimize("no-tree-loop-vectorize")))
+#else
+#define TREADLE_INTEGER_SUMS
+#endif
+
 typedef struct {
   void* data;
   struct {
