@@ -91,11 +91,12 @@ Expr ImportMaxUnpool(NodeImport& n) {
 
 /// theta (N, d, d + 1), size (N, C, spatial) -> (N, spatial, d): where an affine map puts each point of a grid.
 Expr ImportAffineGrid(NodeImport& n) {
-  Term theta = In(n, 0);
   std::vector<Term> size = Listed(n, 1, "size", 0);
-  if (size.size() < 4 || size.size() > 5 || theta.rank() != 3) n.Invalid("'size' has to have 4 or 5 entries");
+  if (size.size() < 4 || size.size() > 5) n.Invalid("'size' has to have 4 or 5 entries");
+  if (n.Rank(0) != 3) n.Invalid(StrCat("'theta' has rank ", n.Rank(0), ", expected 3"));
   const size_t spatial = size.size() - 2;
-  CheckSameSize(theta, 1, theta.Slice(2, 0, -1), 2, "the sizes of 'theta'");
+  const auto d = static_cast<int64_t>(spatial);
+  const Term theta = WithSizes(In(n, 0), {-1, d, d + 1}, "theta");
   const bool align = n.Flag("align_corners", false);
   const DataType dtype = theta.dtype();
   std::optional<Term> grid;
@@ -103,14 +104,14 @@ Expr ImportAffineGrid(NodeImport& n) {
     const auto at = static_cast<int64_t>(c);
     return theta.Slice(2, at, at + 1).Squeeze({2}).Expand(1, static_cast<int>(spatial));
   };
-  for (size_t d = 0; d < spatial; ++d) {
-    const Term count = size[d + 2];
+  for (size_t axis = 0; axis < spatial; ++axis) {
+    const Term count = size[axis + 2];
     Term i = Iota(count).As(dtype);
     Term points = align ? i * 2.0 / Max(count - 1, 1).As(dtype) - 1.0 : (i * 2.0 + 1.0) / Max(count, 1).As(dtype) - 1.0;
     // (1, .., points, .., 1)
-    Term placed = points.Expand(1, static_cast<int>(spatial - d)).Expand(0, static_cast<int>(d) + 1);
+    Term placed = points.Expand(1, static_cast<int>(spatial - axis)).Expand(0, static_cast<int>(axis) + 1);
     // The last dimension's coordinate is the first.
-    Term term = placed * column(spatial - 1 - d);
+    Term term = placed * column(spatial - 1 - axis);
     grid = grid ? *grid + term : term;
   }
   return *grid + column(spatial);
