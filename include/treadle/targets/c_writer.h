@@ -39,8 +39,8 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   /// Prototypes of the functions that were called by name.
   const std::map<std::string, std::string>& externs() const { return externs_; }
   bool calls_packed() const { return calls_packed_; }
-  /// Whether integers are added to what a buffer holds.
-  bool sums_integers() const { return sums_integers_; }
+  /// What stands before the function's type.
+  const char* qualifiers() const { return sums_integers_ ? "TREADLE_INTEGER_SUMS static" : "static"; }
   /// Functions that the body calls, which stand before it.
   virtual std::string functions() const { return ""; }
   /// What a variable is called in the text.
@@ -183,7 +183,7 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   int temporaries_ = 0;  ///< in the statement that is being written
   std::map<std::string, std::string> externs_;
   bool calls_packed_ = false;
-  bool sums_integers_ = false;
+  bool sums_integers_ = false;  ///< integers are added to what a buffer holds
 };
 
 /// What a language that is C99 otherwise has of its own.

@@ -85,7 +85,7 @@ void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options,
   }
   const std::string body = compute->Body(vars, func.compute->body);
   out << compute->functions() << "\n"
-      << Qualifiers(*compute) << " int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params)
+      << compute->qualifiers() << " int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params)
       << ") {\n"
       << body << "}\n";
   needs->threads |= !compute->functions().empty();

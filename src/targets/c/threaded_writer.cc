@@ -7,10 +7,6 @@ namespace treadle::targets {
 
 using tir::Var;
 
-std::string Qualifiers(const CWriter& function) {
-  return function.sums_integers() ? "TREADLE_INTEGER_SUMS static" : "static";
-}
-
 std::string ThreadedCWriter::Declare(const Var& v, bool restrict_pointer) {
   if (restrict_pointer) restrict_.insert(v.get());
   return CWriter::Declare(v, restrict_pointer);
@@ -39,7 +35,7 @@ void ThreadedCWriter::VisitStmt_(const tir::ForNode* op) {
   const tir::For range(op->loop_var, begin, end - begin, tir::ForKind::kSerial, op->body, tir::IterVar(),
                        op->annotations);
   const std::string body = task.Body(params, range);
-  functions_ << "\n" << Qualifiers(task) << " int32_t " << name << "(" << declarations << ") {\n" << body << "}\n";
+  functions_ << "\n" << task.qualifiers() << " int32_t " << name << "(" << declarations << ") {\n" << body << "}\n";
   externs_.insert(task.externs().begin(), task.externs().end());
   calls_packed_ |= task.calls_packed();
   // What the runtime calls.

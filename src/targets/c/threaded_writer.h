@@ -9,9 +9,6 @@
 
 namespace treadle::targets {
 
-/// What stands before the type of a static function.
-std::string Qualifiers(const CWriter& function);
-
 /// Each parallel loop becomes a static function that runs a range of its iterations, which the runtime calls from
 /// several threads; without a runtime it is called once, for all. Loops inside of parallel ones are serial.
 class ThreadedCWriter final : public CWriter {
