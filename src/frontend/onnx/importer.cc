@@ -16,6 +16,7 @@
 #include "frontend/onnx/node_import.h"
 #include "frontend/onnx/op_versions.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/scope.h"
 #include "frontend/onnx/tensor_data.h"
 #include "frontend/onnx/text_operands.h"
 #include "frontend/onnx/values.h"
@@ -34,91 +35,9 @@ constexpr int kMaxForks = 64;
 constexpr int64_t kMaxInlinedNodes = 1000000;
 constexpr int64_t kMaxInlinedWeight = 4096;  ///< elements of integer weights that become constants
 
-class Importer;
-
-/// A named value: an expression, a weight that nobody has asked for as an expression yet, or the output of a node that
-/// couldn't be imported.
-class Value : public NodeInput {
- public:
-  Value() = default;
-  explicit Value(Expr e, bool text = false) : expr_(std::move(e)), text_(text) {}
-  Value(Importer* importer, std::string name, std::shared_ptr<const Tensor> tensor)
-      : importer_(importer), name_(std::move(name)), tensor_(std::move(tensor)) {}
-  Value(Importer* importer, std::string name, std::shared_ptr<const SparseTensor> tensor)
-      : importer_(importer), name_(std::move(name)), sparse_(std::move(tensor)) {}
-
-  Expr expr() override;
-  std::optional<NDArray> known() override;
-  std::optional<ElemType> sub_byte() const override {
-    if (narrow_.has_value() || is_text() || (!tensor_ && !sparse_)) return narrow_;
-    const ElemType type = tensor_ ? tensor_->data_type : sparse_->values.data_type;
-    return ElemTypeBits(type) < 8 ? std::optional(type) : std::nullopt;
-  }
-  /// Elements of 4 or 2 bits, which the expression has as bytes.
-  void set_sub_byte(std::optional<ElemType> type) { narrow_ = type; }
-  bool is_text() const override { return text_ || (tensor_ && tensor_->data_type == ElemType::kString); }
-  bool poisoned() const { return !expr_.defined() && tensor_ == nullptr && sparse_ == nullptr; }
-
- private:
-  const NDArray& array();
-
-  Importer* importer_ = nullptr;
-  std::string name_;
-  std::shared_ptr<const Tensor> tensor_;
-  std::shared_ptr<const SparseTensor> sparse_;
-  NDArray array_;
-  Expr expr_;
-  std::optional<ElemType> narrow_;
-  bool text_ = false;
-  bool computed_ = false;  ///< by the model when it runs: `known` has looked
-};
-
-/// Names of one graph; `outer` is the graph around it.
-struct Scope {
-  Scope* outer = nullptr;
-  std::unordered_map<std::string, std::shared_ptr<Value>> values;  ///< shared: a function's body sees its caller's
-
-  /// Of a function: values of outside that it uses become its parameters.
-  bool is_function = false;
-  std::vector<std::pair<relay::Var, Expr>> captured;
-
-  std::shared_ptr<Value> Lookup(const std::string& name) {
-    auto it = values.find(name);
-    if (it != values.end()) return it->second;
-    std::shared_ptr<Value> value = outer == nullptr ? nullptr : outer->Lookup(name);
-    if (value == nullptr || !is_function || value->poisoned()) return value;
-    return values[name] = Capture(name, *value);
-  }
-  std::shared_ptr<Value> Shared(const std::string& name) {
-    std::shared_ptr<Value> value = Lookup(name);
-    return value != nullptr ? value : std::make_shared<Value>();  // an input that the function's caller leaves out
-  }
-  Value* Find(const std::string& name) { return Lookup(name).get(); }
-
-  std::shared_ptr<Value> Capture(const std::string& name, Value& value) {
-    // Weights are constants within: kernels of the function can prepare them.
-    if (auto known = value.known()) {
-      auto constant = std::make_shared<Value>(MakeConstant(*known, Span(name)));
-      constant->set_sub_byte(value.sub_byte());
-      return constant;
-    }
-    Expr expr = value.expr();
-    for (const auto& [var, source] : captured) {
-      if (source.same_as(expr)) return std::make_shared<Value>(Expr(var), value.is_text());
-    }
-    relay::Var var = MakeVar(name, expr->checked_type(), expr->span);
-    captured.emplace_back(var, expr);
-    return std::make_shared<Value>(Expr(var), value.is_text());
-  }
-  template <typename... Args>
-  void Define(const std::string& name, Args&&... args) {
-    values[name] = std::make_shared<Value>(std::forward<Args>(args)...);
-  }
-};
-
 using OpsetImports = std::map<std::string, int64_t>;
 
-class Importer : public SubgraphImporter {
+class Importer : public SubgraphImporter, public WeightSource {
  public:
   Importer(const Model& model, const ImportOptions& options)
       : model_(model), options_(options), declared_(model, options) {
@@ -134,9 +53,9 @@ class Importer : public SubgraphImporter {
 
   /// Whether copies of weights are better kept out of memory: they are needed until their packed forms, which take as
   /// much again, are made.
-  bool has_large_weights() const { return has_large_weights_; }
+  bool has_large_weights() const override { return has_large_weights_; }
   /// The weight as a constant or as a parameter of "main".
-  Expr WeightExpr(const std::string& name, const NDArray& value);
+  Expr WeightExpr(const std::string& name, const NDArray& value) override;
   std::vector<Expr> ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs,
                                    const std::vector<bool>& text) override;
   const std::vector<bool>& text_results() const override { return text_results_; }
@@ -204,33 +123,6 @@ class Importer : public SubgraphImporter {
   std::vector<std::pair<GlobalVar, relay::Function>> defined_;
   const OpsetImports* current_opsets_ = nullptr;
 };
-
-const NDArray& Value::array() {
-  if (!array_.defined()) {
-    std::string where = StrCat("initializer ", QuoteName(name_));
-    array_ = tensor_ ? ToNDArray(*tensor_, where, importer_->has_large_weights()) : ToNDArray(*sparse_, where);
-  }
-  return array_;
-}
-
-Expr Value::expr() {
-  if (!expr_.defined() && is_text()) {
-    ExprBuilder builder{Span(name_)};
-    expr_ = TextConstant(builder, *tensor_);
-  }
-  if (!expr_.defined()) expr_ = importer_->WeightExpr(name_, array());
-  return expr_;
-}
-
-std::optional<NDArray> Value::known() {
-  if (is_text()) return std::nullopt;
-  if (tensor_ != nullptr || sparse_ != nullptr) return array();
-  if (!expr_.defined() || computed_) return std::nullopt;
-  std::optional<NDArray> value = MovedWeight(expr_);
-  if (value && expr_.as<relay::ConstantNode>() == nullptr) expr_ = MakeConstant(*value, expr_->span);
-  computed_ = !value;
-  return value;
-}
 
 Expr Importer::WeightExpr(const std::string& name, const NDArray& value) {
   // What shapes are computed from has to be seen by the import; single numbers fuse into what uses them.
