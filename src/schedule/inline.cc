@@ -111,7 +111,7 @@ void InlineInjective(Schedule& sch) {
       ChoiceLog::Note(StrCat("# stays a stage of its own: ", e.what()));
     }
   };
-  std::vector<BlockRV> read_often;
+  std::vector<BlockRV> read_often, costly_and_read_often;
   for (const BlockRV& block : sch.GetBlocks()) {
     if (sch.IsOutput(block) || IsReduction(sch, block)) continue;
     const te::Tag tag = TagOf(sch, block);
@@ -132,11 +132,21 @@ void InlineInjective(Schedule& sch) {
       inline_or_keep(block);
     } else if (!IsExpensive(sch, block)) {
       read_often.push_back(block);
+    } else {
+      costly_and_read_often.push_back(block);
     }
   }
   // Last those with several consumers, which by now mostly are one: what they share is computed once there. Copies in
   // each of several consumers would be copied again with every step of a chain.
   for (size_t i = read_often.size(); i-- > 0;) inline_or_keep(read_often[i]);
+  // Values that cost much may have one consumer, too, by now.
+  for (size_t i = costly_and_read_often.size(); i-- > 0;) {
+    const BlockRV& block = costly_and_read_often[i];
+    const std::vector<BlockRV> consumers = sch.GetConsumers(block);
+    if (consumers.size() != 1 || IsReduction(sch, consumers[0])) continue;
+    if (IsReadAtSeveralPlaces(sch, block, consumers[0]) || IsPartOfRow(sch, block, consumers[0])) continue;
+    inline_or_keep(block);
+  }
 }
 
 BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {

@@ -175,6 +175,16 @@ def test_activations_between_convolutions(activation):
     net.check()
 
 
+@pytest.mark.parametrize("activation", ["Tanh", "Sigmoid", "Erf"])
+def test_costly_values_read_twice_after_pointwise_convolutions(activation):
+    net = Net(2, 18, 4, 7)
+    before = net.conv(18, 16, 1, 1)
+    costly = net.add(activation)
+    net.add("Add", before)
+    net.add("Mul", inputs=[costly, net.last])
+    net.check()
+
+
 def test_sequences_normalised():
     net = Net(2, 3, 50)
     net.conv(3, 32, 5, strides=[2])
