@@ -6,11 +6,14 @@
 
 #include "driver/lower/lower_tir.h"
 #include "targets/stackvm/stackvm.h"
+#include "tir/passes/pass_util.h"
 #include "tir/passes/split_host_device.h"
+#include "tir/thread_axis.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/runtime/dlpack.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/schedule.h"
+#include "treadle/tir/stmt_functor.h"
 #include "treadle/tir/text.h"
 
 namespace treadle {
@@ -97,6 +100,40 @@ TEST(ThreadScheduleTest, BlocksAndVirtualThreadsDoNotReduce) {
   const auto loops = s.GetLoops(s.GetBlock("S"));
   EXPECT_THROW(s.Bind(loops[1], "blockIdx.x"), tir::ScheduleError);
   EXPECT_THROW(s.VThread(loops[1]), tir::ScheduleError);
+}
+
+TEST(ThreadScheduleTest, ThreadsThatReduceKeepTheInit) {
+  tir::Schedule s(RowSums(5, 16));
+  const auto block = s.GetBlock("S");
+  const auto parts = s.Split(s.GetLoops(block)[1], {PrimExpr(), PrimExpr(4)});
+  s.Bind(parts[1], "threadIdx.x");
+  for (const auto& part : parts) EXPECT_THROW(s.DecomposeReduction(block, part), tir::ScheduleError);
+  CheckRowSums(s, 5, 16);
+}
+
+TEST(ThreadScheduleTest, ThreadsDoNotUpdateWhatAnotherBlockInitialises) {
+  tir::Schedule s(RowSums(5, 16));
+  const auto block = s.GetBlock("S");
+  const auto parts = s.Split(s.GetLoops(block)[1], {PrimExpr(), PrimExpr(4)});
+  s.DecomposeReduction(block, parts[0]);
+  // As a script may say it: binding the loop by the schedule is refused.
+  class Bound : public tir::StmtExprMutator {
+   protected:
+    using tir::StmtExprMutator::VisitStmt_;
+    tir::Stmt VisitStmt_(const tir::ForNode* op) override {
+      tir::Stmt body = VisitStmt(op->body);
+      if (!tir::is_const_int(op->extent, 4)) return tir::For(op->loop_var, op->min, op->extent, op->kind, body);
+      return tir::For(op->loop_var, op->min, op->extent, tir::ForKind::kThreadBinding, body,
+                      tir::ThreadAxis("threadIdx.x", op->loop_var.dtype()));
+    }
+  };
+  const tir::PrimFunc bound = WithBody(s.func(), Bound()(s.func()->body));
+  try {
+    driver::LowerPrimFunc(WithAttr(bound, attr::kGlobalSymbol, String("f")), Target("opencl"));
+    FAIL() << "threads would update the same element at once";
+  } catch (const TargetError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("block 'S' is reduced, is bound to threadIdx.x"));
+  }
 }
 
 TEST(ThreadScheduleTest, SharedCopiesHoldWhatAllThreadsNeed) {

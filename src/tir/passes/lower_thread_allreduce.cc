@@ -43,6 +43,21 @@ std::optional<Found> Find(const ScheduleState& state) {
   return std::nullopt;
 }
 
+/// Without an init there is nothing that each thread could start its part from, and the threads would all update the
+/// same element at once.
+void CheckThreadsReduceWithInit(const ScheduleState& state) {
+  for (const PlacedBlock& b : state.AllBlocks()) {
+    if (b.block()->init.defined()) continue;
+    for (const For& loop : b.Loops()) {
+      if (!IsBoundToThreads(loop.get()) || is_const_int(loop->extent, 1)) continue;
+      if (!DrivesReduction(b.realize.get(), loop->loop_var)) continue;
+      throw TargetError(StrCat("loop ", LoopName(loop->loop_var), ", along which block '", b.name(),
+                               "' is reduced, is bound to ", loop->thread_binding->thread_tag,
+                               ", but the block has no init (T.init()) for each thread to start from"));
+    }
+  }
+}
+
 /// Makes the blocks that combine partial results.
 class Combination {
  public:
@@ -212,6 +227,7 @@ PrimFunc LowerThreadAllreduce(PrimFunc func, const LowerConfig& config) {
   ScheduleState state(func);
   try {
     while (std::optional<Found> found = Find(state)) Lower(state, *found);
+    CheckThreadsReduceWithInit(state);
   } catch (const ScheduleError& error) {
     throw TargetError(error.what());
   }

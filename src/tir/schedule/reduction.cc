@@ -135,6 +135,17 @@ void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops)
   if (!linear && RepeatsElements(placed, data)) refuse("in iterations of its loops");
 }
 
+/// Threads that reduce together need the init: each starts its own part from it.
+void CheckNoThreadsReduce(const PlacedBlock& placed, const std::vector<For>& loops) {
+  for (const For& loop : loops) {
+    if (loop->kind != ForKind::kThreadBinding || is_const_int(loop->extent, 1)) continue;
+    if (!IterKindsBoundTo(placed, loop->loop_var).reduction) continue;
+    throw ScheduleError(StrCat("decompose_reduction: threads reduce block '", placed.name(), "' together along loop ",
+                               LoopName(loop->loop_var), ", which is bound to ", loop->thread_binding->thread_tag,
+                               ", and start from its init; expected a loop that isn't bound to threads"));
+  }
+}
+
 /// The init can't stand before loops that make what it reads.
 void CheckReadsOfInit(const PlacedBlock& placed, const For& loop) {
   if (!ReadsWhatIsWritten(placed.block()->init, loop->body)) return;
@@ -228,6 +239,7 @@ std::string DecomposeReduction(ScheduleState& state, const std::string& name, co
   if (!found) {
     throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop_var), " isn't around block '", name, "'"));
   }
+  CheckNoThreadsReduce(placed, inner);
   CheckComputesOnce(placed, inner);
   CheckReadsOfInit(placed, inner[0]);
   std::string init_name = state.UniqueBlockName(name + "_init");
