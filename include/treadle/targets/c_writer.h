@@ -145,6 +145,9 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
     if (braces) Line("}");
   }
   std::string Temporary(DataType t, const std::string& value);
+  /// Between an expression and the statements under it (the body of a loop, a branch): what was read from memory for
+  /// the expression is read again there, because statements write.
+  void ForgetReads();
   void Return(const std::string& value);
   std::string Name(const tir::Var& v);
   static std::string Quote(const std::string& text);
@@ -153,6 +156,8 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   std::string ToFloat(const std::string& x, DataType t) const;
   std::string FromFloat(const std::string& x, DataType t) const;
   std::string Convert(const std::string& x, DataType from, DataType to) const;
+  /// The value that the low bits of `x` stand for, of an integer that C computes with in 8 bits; others as they are.
+  static std::string LowBits(const std::string& x, DataType t);
   std::string Element(const tir::Buffer& buffer, const Array<PrimExpr>& indices);
   std::string Arithmetic(const PrimExpr& a, const PrimExpr& b, DataType t, const char* symbol);
   std::string Helper(const char* name, DataType t, const PrimExpr& a, const PrimExpr& b);

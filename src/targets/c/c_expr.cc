@@ -113,7 +113,7 @@ std::string CWriter::Arithmetic(const PrimExpr& ea, const PrimExpr& eb, DataType
   if (t.is_floating() || in_index_ > 0) return StrCat("(", a, " ", symbol, " ", b, ")");
   // Signed overflow isn't defined in C; unsigned wraps.
   const char* u = t.bits() == 64 ? "uint64_t" : "uint32_t";
-  return StrCat("(", CValueType(t), ")((", u, ")", a, " ", symbol, " (", u, ")", b, ")");
+  return LowBits(StrCat("(", CValueType(t), ")((", u, ")", a, " ", symbol, " (", u, ")", b, ")"), t);
 }
 std::string CWriter::VisitExpr_(const tir::AddNode* op) { return Arithmetic(op->a, op->b, op->dtype, "+"); }
 std::string CWriter::VisitExpr_(const tir::SubNode* op) { return Arithmetic(op->a, op->b, op->dtype, "-"); }
@@ -121,7 +121,7 @@ std::string CWriter::VisitExpr_(const tir::MulNode* op) { return Arithmetic(op->
 
 std::string CWriter::Helper(const char* name, DataType t, const PrimExpr& a, const PrimExpr& b) {
   std::string x = VisitExpr(a), y = VisitExpr(b);
-  return StrCat("treadle_", name, "_", CSuffix(t), "(", x, ", ", y, ")");
+  return LowBits(StrCat("treadle_", name, "_", CSuffix(t), "(", x, ", ", y, ")"), t);
 }
 std::string CWriter::VisitExpr_(const tir::DivNode* op) {
   if (op->dtype.is_floating()) return Arithmetic(op->a, op->b, op->dtype, "/");
@@ -178,7 +178,7 @@ std::string CWriter::VisitExpr_(const tir::LetNode* op) {
 
 std::string CWriter::VisitExpr_(const tir::BufferLoadNode* op) {
   std::string element = Element(op->buffer, op->indices);
-  return op->dtype.is_bool() ? StrCat("(", element, " != 0)") : element;
+  return op->dtype.is_bool() ? StrCat("(", element, " != 0)") : LowBits(element, op->dtype);
 }
 
 std::string CWriter::Branch(const PrimExpr& e, std::string* lines) {
@@ -239,8 +239,17 @@ std::string CWriter::Convert(const std::string& x, DataType from, DataType to) c
   if (IsSmallFloat(from)) return Convert(ToFloat(x, from), DataType::Float(32), to);
   if (IsSmallFloat(to)) return FromFloat(Convert(x, from, DataType::Float(32)), to);
   if (to.is_bool()) return StrCat("(", x, " != 0)");
-  if (from.is_floating() && to.is_integral()) return StrCat("treadle_to_", CSuffix(to), "((double)", x, ")");
-  return StrCat("((", CValueType(to), ")", x, ")");
+  if (from.is_floating() && to.is_integral()) {
+    const std::string suffix = to.bits() < 8 ? StrCat(to.is_uint() ? "u" : "i", to.bits()) : CSuffix(to);
+    return StrCat("treadle_to_", suffix, "((double)", x, ")");
+  }
+  return LowBits(StrCat("((", CValueType(to), ")", x, ")"), to);
+}
+std::string CWriter::LowBits(const std::string& x, DataType t) {
+  if (!t.is_integral() || t.is_bool() || t.bits() >= 8) return x;
+  const int mask = (1 << t.bits()) - 1, sign = 1 << (t.bits() - 1);
+  if (t.is_uint()) return StrCat("((", CValueType(t), ")(", x, " & ", mask, "))");
+  return StrCat("((", CValueType(t), ")(((", x, " & ", mask, ") ^ ", sign, ") - ", sign, "))");
 }
 
 std::string CWriter::Element(const tir::Buffer& buffer, const Array<PrimExpr>& indices) {
@@ -304,10 +313,11 @@ std::string CWriter::BitCall(const std::string& name, const CallNode* op) {
   }
   if (name == "bitwise_not") {
     return t.is_bool() ? StrCat("!", VisitExpr(op->args[0]))
-                       : StrCat("(", CValueType(t), ")(~", VisitExpr(op->args[0]), ")");
+                       : LowBits(StrCat("(", CValueType(t), ")(~", VisitExpr(op->args[0]), ")"), t);
   }
   if (name == "popcount" || name == "clz") {
-    std::string x = StrCat("(uint64_t)(", CValueType(DataType::UInt(from.bits())), ")", VisitExpr(op->args[0]));
+    const DataType bits = DataType::UInt(from.bits());
+    std::string x = StrCat("(uint64_t)", LowBits(StrCat("(", CValueType(bits), ")", VisitExpr(op->args[0])), bits));
     if (name == "popcount") return StrCat("((", CValueType(t), ")treadle_popcount(", x, "))");
     return StrCat("((", CValueType(t), ")treadle_clz(", x, ", ", from.bits(), "))");
   }

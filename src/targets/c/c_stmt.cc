@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "tir/passes/kernel_body.h"
 #include "treadle/targets/c_writer.h"
 
 namespace treadle::targets {
@@ -97,6 +98,14 @@ std::string CWriter::Temporary(DataType t, const std::string& value) {
   return name;
 }
 
+void CWriter::ForgetReads() {
+  for (auto& memo : memos_) {
+    std::erase_if(memo, [](const auto& known) {
+      return tir::ReadsMemory(GetRef<PrimExpr>(static_cast<const PrimExprNode*>(known.first)));
+    });
+  }
+}
+
 void CWriter::Return(const std::string& value) {
   for (size_t i = allocated_.size(); i-- > 0;) Line(StrCat("free(", allocated_[i], ");"));
   Line(StrCat("return ", value, ";"));
@@ -187,6 +196,7 @@ void CWriter::VisitStmt_(const tir::IfThenElseNode* op) {
     std::string condition = VisitExpr(op->condition);
     if (!InParentheses(condition)) condition = "(" + condition + ")";
     Line(StrCat("if ", condition, " {"));
+    ForgetReads();
     Indented([&] { StmtBase::VisitStmt(op->then_case); });
     if (op->else_case.defined()) {
       Line("} else {");
@@ -216,8 +226,10 @@ void CWriter::VisitStmt_(const tir::ForNode* op) {
     ++in_index_;
     std::string min = VisitExpr(op->min), extent = VisitExpr(op->extent);
     --in_index_;
+    if (tir::ReadsMemory(op->extent)) extent = Temporary(op->extent.dtype(), extent);  // read once, before the body
     std::string end = tir::is_zero(op->min) ? extent : StrCat(min, " + ", extent);
     Line(StrCat("for (", type, " ", name, " = ", min, "; ", name, " < ", end, "; ++", name, ") {"));
+    ForgetReads();
     Indented([&] { StmtBase::VisitStmt(op->body); });
     Line("}");
   });
@@ -228,6 +240,7 @@ void CWriter::VisitStmt_(const tir::WhileNode* op) {
   Indented([&] {
     std::string condition = VisitExpr(op->condition);
     Line(StrCat("if (!", condition, ") break;"));
+    ForgetReads();
     StmtBase::VisitStmt(op->body);
   });
   Line("}");

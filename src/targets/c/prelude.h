@@ -115,10 +115,14 @@ TREADLE_DIVISION(uint64_t, uint64_t, u64)
     if (x >= (double)(high)) return high;        \
     return (T)x;                                 \
   }
+TREADLE_SATURATE(int8_t, i2, -2, 1)
+TREADLE_SATURATE(int8_t, i4, -8, 7)
 TREADLE_SATURATE(int8_t, i8, INT8_MIN, INT8_MAX)
 TREADLE_SATURATE(int16_t, i16, INT16_MIN, INT16_MAX)
 TREADLE_SATURATE(int32_t, i32, INT32_MIN, INT32_MAX)
 TREADLE_SATURATE(int64_t, i64, INT64_MIN, INT64_MAX)
+TREADLE_SATURATE(uint8_t, u2, 0, 3)
+TREADLE_SATURATE(uint8_t, u4, 0, 15)
 TREADLE_SATURATE(uint8_t, u8, 0, UINT8_MAX)
 TREADLE_SATURATE(uint16_t, u16, 0, UINT16_MAX)
 TREADLE_SATURATE(uint32_t, u32, 0, UINT32_MAX)

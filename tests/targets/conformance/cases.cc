@@ -34,6 +34,10 @@ double ReadElement(const NDArray& a, int64_t i) {
   if (t.is_float16()) return HalfToFloat(a.Data<uint16_t>()[i]);
   if (t.is_bfloat16()) return BFloat16ToFloat(a.Data<uint16_t>()[i]);
   if (t.is_float8()) return a.Data<uint8_t>()[i];
+  if (t.is_integral() && t.bits() < 8) {  // what the other bits hold isn't said
+    const int value = p[i] & ((1 << t.bits()) - 1), sign = 1 << (t.bits() - 1);
+    return t.is_int() ? (value ^ sign) - sign : value;
+  }
   switch (t.bytes()) {
     case 1:
       return t.is_int() ? a.Data<int8_t>()[i] : a.Data<uint8_t>()[i];
@@ -163,7 +167,8 @@ void AddArithmetic(Builder& b) {
     b.Elementwise("compare_" + t.str(), t, 2, -9, 9, 0,
                   [](const V& x) { return tir::select(x[0] < x[1] && x[0] > 0.0f, x[0], x[1]); });
   }
-  for (DataType t : {DataType::Int(8), DataType::UInt(16), kI32, DataType::UInt(64)}) {
+  for (DataType t :
+       {DataType::Int(4), DataType::UInt(2), DataType::Int(8), DataType::UInt(16), kI32, DataType::UInt(64)}) {
     const double low = t.is_int() ? -100 : 0;
     b.Elementwise("wrap_" + t.str(), t, 2, low, 100, 0, [](const V& x) { return x[0] * x[1] + x[0] - x[1]; });
     b.Elementwise("div_" + t.str(), t, 2, t.is_int() ? -3 : 0, 3, 0, [](const V& x) { return tir::Div(x[0], x[1]); });
@@ -174,9 +179,9 @@ void AddArithmetic(Builder& b) {
                   [](const V& x) { return tir::FloorMod(x[0], x[1]); });
     b.Elementwise("bits_" + t.str(), t, 2, 0, 20, 0,
                   [](const V& x) { return ((x[0] & x[1]) | (x[0] << x[1])) ^ (~x[0] >> x[1]); });
-    b.Elementwise("floordiv_const_" + t.str(), t, 1, low, 100, 0, [](const V& x) {
-      return tir::floordiv(x[0], tir::make_const(x[0].dtype(), 7)) * 3 +
-             tir::floormod(x[0], tir::make_const(x[0].dtype(), 8));
+    const int odd = t.bits() < 8 ? 3 : 7, even = t.bits() < 8 ? 2 : 8;
+    b.Elementwise("floordiv_const_" + t.str(), t, 1, low, 100, 0, [&](const V& x) {
+      return tir::floordiv(x[0], tir::make_const(t, odd)) * 3 + tir::floormod(x[0], tir::make_const(t, even));
     });
   }
 }
@@ -193,6 +198,11 @@ void AddCasts(Builder& b) {
     }
   }
   b.Elementwise("saturate", kF32, 1, -5e9, 5e9, 0, [](const V& x) { return tir::Cast(kI32, x[0]); });
+  for (DataType t : {DataType::Int(4), DataType::UInt(4), DataType::Int(2), DataType::UInt(2)}) {
+    b.Elementwise("saturate_" + t.str(), kF32, 1, -20, 20, 0, [&](const V& x) { return tir::Cast(t, x[0]); });
+    b.Elementwise("widen_" + t.str(), t, 1, -100, 100, 0, [&](const V& x) { return tir::Cast(kF32, x[0]); });
+    b.Elementwise("narrow_" + t.str(), kI32, 1, -100, 100, 0, [&](const V& x) { return tir::Cast(t, x[0]); });
+  }
 }
 
 void AddMath(Builder& b) {
@@ -305,6 +315,26 @@ void AddUnrolledLets(Builder& b) {
   b.Add("unrolled_lets", s.func(), {Random({3, 4}, kI32, -9, 9, 1), Garbage({3}, kI32), Garbage({3}, kI32)}, 1, 0);
 }
 
+/// Conditions and numbers of iterations that read what the statements under them write, in expressions that those
+/// statements have in common with them.
+void AddReadsBetweenWrites(Builder& b) {
+  const tir::Buffer out = tir::DeclBuffer(Shape({4}), kI32, "o");
+  const Var handle("h", DataType::Handle()), i("i");
+  auto load = [&](int at) { return PrimExpr(tir::BufferLoad(out, {PrimExpr(at)})); };
+  auto store = [&](int at, const PrimExpr& value) { return tir::Stmt(tir::BufferStore(out, value, {PrimExpr(at)})); };
+  auto seq = [](const Array<tir::Stmt>& all) { return tir::SeqStmt::Flatten(all); };
+  const PrimExpr count = load(0), sum = load(1), size = load(2);
+  const tir::Stmt body =
+      seq({store(0, 3), store(1, 0), store(2, 0), store(3, 0),
+           tir::While(count > 0, seq({store(0, count - 1), store(1, load(1) + count)})),
+           tir::IfThenElse(tir::equal(sum, PrimExpr(3)), seq({store(1, sum + 4), store(2, sum)})),
+           tir::For(i, PrimExpr(0), size, tir::ForKind::kSerial, seq({store(2, size - 1), store(3, load(3) + size)})),
+           tir::For(Var("k"), PrimExpr(0), load(1), tir::ForKind::kSerial, store(1, load(1) - 1))});
+  Map<Var, tir::Buffer> buffers;
+  buffers.Set(handle, out);
+  b.Add("reads_between_writes", tir::PrimFunc({handle}, body, Type(), buffers), {Garbage({4}, kI32)}, 0, 0);
+}
+
 }  // namespace
 
 std::vector<Case> AllCases() {
@@ -317,6 +347,7 @@ std::vector<Case> AllCases() {
   AddGather(b);
   AddSymbolic(b);
   AddUnrolledLets(b);
+  AddReadsBetweenWrites(b);
   return b.cases;
 }
 
