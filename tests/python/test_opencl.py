@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The opencl target, on whatever device the machine has."""
 import pathlib
+import struct
 import subprocess
 
 import numpy as np
@@ -48,7 +49,7 @@ def test_kernel_runs(n):
 def test_source_names_the_grid():
     module = add_one(1000, bound)
     source = module.imported_modules[0].get_source()
-    assert "__kernel void add_one_kernel0" in source and "get_group_id(0)" in source and "get_local_id(0)" in source
+    assert "void add_one_kernel0(" in source and "get_group_id(0)" in source and "get_local_id(0)" in source
 
 
 def test_tensor_of_the_wrong_device_is_refused():
@@ -308,3 +309,62 @@ def test_the_library_keeps_llvm_to_itself():
     done = subprocess.run(["nm", "-DC", "--defined-only", library], capture_output=True, text=True, check=True)
     shared = [line for line in done.stdout.splitlines() if "llvm::" in line and "Registry" in line and "(" not in line]
     assert not shared, shared
+
+
+def test_kernels_say_the_size_of_their_blocks():
+    """So that compilers give a thread no more registers than a block of that size can have."""
+    def symbolic(s, b):
+        s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+
+    assert "reqd_work_group_size(64, 1, 1)" in add_one(1000, bound).imported_modules[0].get_source()
+    assert "reqd_work_group_size" not in add_one(te.var("n"), symbolic).imported_modules[0].get_source()
+
+
+def reversed_rows(n, columns, target):
+    """Each thread of a block reads what another one fetched."""
+    a = te.placeholder((n, columns), name="A")
+    b = te.compute((n, columns), lambda i, j: a[i, columns - 1 - j], name="B")
+    s = te.create_schedule(b.op)
+    fetch = s.cache_read(a, "shared", [b])
+    s[b].bind(b.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[fetch].compute_at(s[b], b.op.axis[0])
+    for stage, axis in ((b, b.op.axis[1]), (fetch, fetch.op.axis[1])):
+        _, inner = s[stage].split(axis, factor=64)
+        s[stage].bind(inner, te.thread_axis((0, 64), "threadIdx.x"))
+    return treadle.build(s, [a, b], target=target, name="reversed")
+
+
+def test_limits_of_the_target_are_kept():
+    for target in ("opencl -max_num_threads=64 -max_shared_memory_per_block=1024", "opencl"):
+        assert "__local float" in reversed_rows(4, 256, target).imported_modules[0].get_source()
+    with pytest.raises(treadle.Error, match=r"kernel reversed_kernel0 needs 64 threads of a block; target opencl allows "
+                                            r"32 \(-max_num_threads\)"):
+        reversed_rows(4, 256, "opencl -max_num_threads=32")
+    with pytest.raises(treadle.Error, match=r"needs 1024 bytes of memory that the threads of a block share; target opencl "
+                                            r"allows 1000 \(-max_shared_memory_per_block\)"):
+        reversed_rows(4, 256, "opencl -max_shared_memory_per_block=1000")
+
+
+def test_limits_of_the_device_are_kept():
+    dev = device()
+    n = 64 * (dev.max_shared_memory_per_block // 256 + 1)
+    a, b = treadle.nd.empty((1, n), "float32", dev), treadle.nd.empty((1, n), "float32", dev)
+    with pytest.raises(treadle.Error, match=f"kernel reversed_kernel0 needs {4 * n} bytes of memory that the threads of a "
+                                            f"block share; device .* has {dev.max_shared_memory_per_block}"):
+        reversed_rows(1, n, "opencl")(a, b)
+
+
+def test_modules_without_sizes_of_blocks_still_load():
+    """The form that was stored before kernels said how large their blocks are."""
+    device()
+
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    source = "__kernel void f(__global int* a) { a[get_group_id(0)] = get_group_id(0) + 1; }"
+    kernels = (text(source) + struct.pack("<Q", 1) + text("f") + struct.pack("<QBB", 1, 3, 64) + struct.pack("<Q", 1) +
+               text("blockIdx.x"))
+    load = treadle.get_global_func("runtime.module.loadbinary_opencl")
+    assert load(struct.pack("<I", 1) + kernels).get_source() == source
+    with pytest.raises(treadle.Error, match="format version 3, expected 2"):
+        load(struct.pack("<I", 3) + kernels)

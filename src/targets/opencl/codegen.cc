@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenCL C 1.2 out of kernels (tir/passes/split_host_device.h).
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "targets/builtin.h"
 #include "targets/c/prelude.h"
 #include "targets/cpu/machine.h"
 #include "targets/gpu/schedule/gpu.h"
+#include "tir/passes/kernel_body.h"
 #include "tir/passes/split_host_device.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/runtime/dlpack.h"
@@ -15,6 +18,9 @@ namespace treadle::targets {
 namespace {
 
 using tir::Var;
+
+/// No device has larger blocks; what is larger is refused by the launch.
+constexpr int64_t kMaxThreadsOfBlock = 1024;
 
 /// C99's names for what OpenCL C calls otherwise.
 constexpr const char* kHeader = R"(#ifdef cl_khr_fp64
@@ -51,6 +57,7 @@ typedef ulong uint64_t;
 #define truncf trunc
 #define fabsf fabs
 #define fmaf fma
+#define fmodf fmod
 #define copysignf copysign
 #define nearbyintf rint
 #define nearbyint rint
@@ -74,6 +81,10 @@ class OpenCLWriter final : public CWriter {
     }
   }
   const std::vector<std::string>& axes() const { return axes_; }
+  /// Threads of a block along x, y and z; 0 where only a launch knows.
+  const std::array<int64_t, 3>& block() const { return block_; }
+  /// Bytes of memory that the threads of a block share.
+  int64_t shared_bytes() const { return shared_bytes_; }
 
  protected:
   using CWriter::VisitStmt_;
@@ -99,6 +110,7 @@ class OpenCLWriter final : public CWriter {
     const std::string array =
         StrCat(CMemoryType(buffer->dtype), " ", Name(buffer->data), "[", std::max<int64_t>(count, 1), "];");
     if (shared) {  // of the kernel's outermost scope
+      shared_bytes_ += std::max<int64_t>(tir::ConstantBytes(buffer), 1);
       Line("__local " + array);
       StmtBase::VisitStmt(op->body);
       return;
@@ -122,6 +134,10 @@ class OpenCLWriter final : public CWriter {
                 dimension, ");"));
     Line(StrCat("(void)", Name(axis->var), ";"));
     axes_.push_back(tag);
+    if (!block) {
+      const int64_t* extent = AsConstInt(op->value);
+      block_[static_cast<size_t>(dimension)] = extent != nullptr ? *extent : 0;
+    }
     StmtBase::VisitStmt(op->body);
   }
 
@@ -140,7 +156,39 @@ class OpenCLWriter final : public CWriter {
  private:
   std::unordered_map<const Object*, std::string> spaces_;
   std::vector<std::string> axes_;
+  std::array<int64_t, 3> block_ = {1, 1, 1};
+  int64_t shared_bytes_ = 0;
 };
+
+/// Threads of a block; 0 where only a launch knows.
+int64_t Threads(const OpenCLWriter& writer) {
+  int64_t threads = 1;
+  for (const int64_t extent : writer.block()) {
+    if (__builtin_mul_overflow(threads, extent, &threads)) return std::numeric_limits<int64_t>::max();
+  }
+  return threads;
+}
+
+/// The size of a block where it is known, so that the compiler gives each thread no more registers than all of them
+/// can have. Without it compilers assume blocks of any size, or of a size of their own that launches then can't exceed.
+std::string BlockSize(const OpenCLWriter& writer) {
+  const int64_t threads = Threads(writer);
+  if (threads <= 0 || threads > kMaxThreadsOfBlock) return "";
+  const auto& block = writer.block();
+  return StrCat("__attribute__((reqd_work_group_size(", block[0], ", ", block[1], ", ", block[2], "))) ");
+}
+
+/// Throws where the target's options say that its devices can't run the kernel.
+void CheckLimits(const std::string& name, const OpenCLWriter& writer, const Target& target) {
+  auto check = [&](const char* option, int64_t needed, const char* what) {
+    const int64_t limit = target->GetIntAttr(option, 0);
+    if (limit <= 0 || needed <= limit) return;
+    throw TargetError(StrCat("kernel ", name, " needs ", needed, " ", what, "; target ", target->kind, " allows ",
+                             limit, " (-", option, "); expected a schedule with smaller blocks"));
+  };
+  check("max_num_threads", Threads(writer), "threads of a block");
+  check("max_shared_memory_per_block", writer.shared_bytes(), "bytes of memory that the threads of a block share");
+}
 
 bool UsesDoubles(const tir::PrimFunc& kernel) {
   bool found = false;
@@ -168,16 +216,19 @@ Artifact CodegenOpenCL(const std::vector<tir::PrimFunc>& kernels, const Target& 
       table.Write<uint8_t>(static_cast<uint8_t>(v.dtype().bits()));
     }
     if (UsesDoubles(kernel)) out << "\n#ifndef cl_khr_fp64\n#error \"" << name << " needs doubles\"\n#endif";
-    out << "\n__kernel void " << name << "(" << params << ") {\n"
-        << writer.Body({kernel->params.begin(), kernel->params.end()}, kernel->body) << "}\n";
+    const std::string body = writer.Body({kernel->params.begin(), kernel->params.end()}, kernel->body);
+    CheckLimits(name, writer, target);
+    out << "\n__kernel " << BlockSize(writer) << "void " << name << "(" << params << ") {\n" << body << "}\n";
     table.Write<uint64_t>(writer.axes().size());
     for (const std::string& tag : writer.axes()) table.WriteString(tag);
+    for (const int64_t extent : writer.block()) table.Write<uint64_t>(static_cast<uint64_t>(extent));
+    table.Write<uint64_t>(static_cast<uint64_t>(writer.shared_bytes()));
     artifact.symbols.push_back(name);
   }
   artifact.code = out.str();
   if (options.Wants("opencl")) artifact.texts["opencl"] = artifact.code;
   runtime::ByteWriter module;
-  module.Write<uint32_t>(1);
+  module.Write<uint32_t>(2);
   module.WriteString(artifact.code);
   module.Write<uint64_t>(kernels.size());
   module.WriteRaw(table.bytes().data(), table.bytes().size());
@@ -194,6 +245,7 @@ TargetSpec OpenCLTarget() {
   spec.kind.doc = "OpenCL C 1.2, for any device that has a driver";
   spec.kind.keys = {"opencl", "gpu"};
   spec.kind.options = {{"max_num_threads", Type::kInteger, "threads of a block", 1, 1024},
+                       {"max_shared_memory_per_block", Type::kInteger, "bytes that the threads of a block share", 1},
                        {"thread_warp_size", Type::kInteger, "threads that run in step", 1, 1024}};
   spec.kind.features = PortableCpuFeatures;
   spec.form = ModuleForm::kDevice;

@@ -42,12 +42,23 @@ OpenCLDevice Describe(const Library& cl, cl_device_id id) {
         "clGetDeviceInfo");
   device.fp16 = device.extensions.find("cl_khr_fp16") != std::string::npos;
   device.fp64 = device.extensions.find("cl_khr_fp64") != std::string::npos;
-  cl_int code = CL_SUCCESS;
-  device.context = cl.clCreateContext(nullptr, 1, &id, nullptr, nullptr, &code);
-  Check(code, "clCreateContext");
-  device.queue = cl.clCreateCommandQueue(device.context, id, 0, &code);
-  Check(code, "clCreateCommandQueue");
+  const auto rounding = Info<cl_device_fp_config>(cl, id, CL_DEVICE_SINGLE_FP_CONFIG);
+  device.rounds_correctly = (rounding & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  if (device.extensions.find("cl_nv_device_attribute_query") != std::string::npos) {
+    constexpr cl_device_info warp_size = 0x4003;  // CL_DEVICE_WARP_SIZE_NV
+    device.threads_in_step = Info<cl_uint>(cl, id, warp_size);
+  }
   return device;
+}
+
+void Open(const Library& cl, OpenCLDevice* device) {
+  cl_int code = CL_SUCCESS;
+  cl_context context = cl.clCreateContext(nullptr, 1, &device->id, nullptr, nullptr, &code);
+  Check(code, "clCreateContext");
+  device->queue = cl.clCreateCommandQueue(context, device->id, 0, &code);
+  if (code != CL_SUCCESS) cl.clReleaseContext(context);
+  Check(code, "clCreateCommandQueue");
+  device->context = context;
 }
 
 cl_mem Memory(const void* data) { return static_cast<cl_mem>(const_cast<void*>(data)); }
@@ -84,7 +95,7 @@ int OpenCLDeviceAPI::NumDevices() {
   return static_cast<int>(devices_.size());
 }
 
-const OpenCLDevice& OpenCLDeviceAPI::Get(int device_id) {
+OpenCLDevice& OpenCLDeviceAPI::Find(int device_id) {
   RequireLibrary();
   const int count = NumDevices();
   if (count == 0) {
@@ -96,21 +107,28 @@ const OpenCLDevice& OpenCLDeviceAPI::Get(int device_id) {
   return devices_[static_cast<size_t>(device_id)];
 }
 
+const OpenCLDevice& OpenCLDeviceAPI::Get(int device_id) {
+  OpenCLDevice& device = Find(device_id);
+  std::lock_guard<std::mutex> lock(opening_);
+  if (device.context == nullptr) Open(RequireLibrary(), &device);
+  return device;
+}
+
 int OpenCLDeviceAPI::CurrentDevice() const { return current_device; }
 
 void OpenCLDeviceAPI::SetDevice(Device device) {
-  Get(device.device_id);
+  Find(device.device_id);
   current_device = device.device_id;
 }
 
 DeviceAttrValue OpenCLDeviceAPI::GetAttr(Device device, DeviceAttr attr) {
   if (attr == DeviceAttr::kExist) return int64_t{device.device_id >= 0 && device.device_id < NumDevices()};
-  const OpenCLDevice& found = Get(device.device_id);
+  const OpenCLDevice& found = Find(device.device_id);
   switch (attr) {
     case DeviceAttr::kMaxThreadsPerBlock:
       return found.max_threads_per_block;
     case DeviceAttr::kWarpSize:
-      return int64_t{1};
+      return found.threads_in_step;
     case DeviceAttr::kMaxSharedMemoryPerBlock:
       return found.shared_memory;
     case DeviceAttr::kComputeVersion:

@@ -14,13 +14,16 @@ namespace treadle::runtime::opencl {
 /// One device with what it can do.
 struct OpenCLDevice {
   cl_device_id id = nullptr;
+  // Made when the device is first used: a context alone takes hundreds of megabytes of some devices' memory.
   cl_context context = nullptr;
   cl_command_queue queue = nullptr;
   std::string name, version, extensions;
   int64_t max_threads_per_block = 0, shared_memory = 0, total_memory = 0, compute_units = 0, clock_rate = 0;
   int64_t max_allocation = 0;
   std::vector<size_t> max_threads;  ///< per dimension of a work group
+  int64_t threads_in_step = 1;
   bool fp16 = false, fp64 = false;
+  bool rounds_correctly = false;  ///< divisions and square roots of float32, where a program asks for it
 };
 
 class OpenCLDeviceAPI final : public DeviceAPI {
@@ -37,7 +40,7 @@ class OpenCLDeviceAPI final : public DeviceAPI {
   StreamHandle CreateStream(Device device) override;
   void FreeStream(Device device, StreamHandle stream) override;
 
-  /// The device of this number; a RuntimeError that says how many there are.
+  /// The device of this number, ready for use; a RuntimeError that says how many there are.
   const OpenCLDevice& Get(int device_id);
   /// Number of the device that the calling thread's launches go to.
   int CurrentDevice() const;
@@ -45,6 +48,8 @@ class OpenCLDeviceAPI final : public DeviceAPI {
 
  private:
   void Discover();
+  OpenCLDevice& Find(int device_id);
+  std::mutex opening_;
   std::once_flag discovered_;
   std::vector<OpenCLDevice> devices_;
 };

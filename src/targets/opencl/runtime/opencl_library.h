@@ -16,6 +16,7 @@ namespace treadle::runtime::opencl {
   F(clGetDeviceIDs)                 \
   F(clGetDeviceInfo)                \
   F(clCreateContext)                \
+  F(clReleaseContext)               \
   F(clCreateCommandQueue)           \
   F(clReleaseCommandQueue)          \
   F(clCreateBuffer)                 \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/opencl/runtime/opencl_module.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <map>
@@ -14,7 +15,7 @@
 namespace treadle::runtime::opencl {
 namespace {
 
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersion = 2;
 constexpr std::array<const char*, 6> kAxisTags = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z",
                                                   "threadIdx.x", "threadIdx.y", "threadIdx.z"};
 
@@ -29,7 +30,8 @@ class OpenCLModuleNode final : public ModuleNode {
  public:
   explicit OpenCLModuleNode(std::string_view bytes) : bytes_(bytes) {
     ByteReader reader(bytes, "OpenCL module");
-    if (auto version = reader.Read<uint32_t>(); version != kFormatVersion) {
+    const auto version = reader.Read<uint32_t>();
+    if (version == 0 || version > kFormatVersion) {
       reader.Fail(StrCat("format version ", version, ", expected ", kFormatVersion));
     }
     source_ = reader.ReadString();
@@ -46,6 +48,10 @@ class OpenCLModuleNode final : public ModuleNode {
         while (axis < kAxisTags.size() && tag != kAxisTags[axis]) ++axis;
         if (axis == kAxisTags.size()) reader.Fail(StrCat("unknown thread axis '", tag, "'"));
         kernel.axes.push_back(static_cast<int>(axis));
+      }
+      if (version > 1) {
+        for (uint64_t& threads : kernel.block) threads = reader.Read<uint64_t>();
+        kernel.shared_bytes = reader.Read<uint64_t>();
       }
       kernels_.emplace(kernel.name, kernel);
     }
@@ -87,8 +93,10 @@ class OpenCLModuleNode final : public ModuleNode {
       if (extent <= 0) return;  // nothing to do
       extents[static_cast<size_t>(info.axes[i])] = static_cast<size_t>(extent);
     }
+    // What the device can't run in any case is said before its compiler says it in words of its own.
+    CheckThreads(info, device, extents, static_cast<size_t>(device.max_threads_per_block));
     BuiltKernel& built = Build(info.name, device_id);
-    CheckLaunchBounds(info, device, built, extents);
+    CheckThreads(info, device, extents, built.max_threads);
     std::array<size_t, 3> local{}, global{};
     for (size_t d = 0; d < 3; ++d) {
       local[d] = extents[3 + d];
@@ -105,20 +113,32 @@ class OpenCLModuleNode final : public ModuleNode {
     Check(cl.clFlush(device.queue), "clFlush");
   }
 
-  static void CheckLaunchBounds(const KernelInfo& info, const OpenCLDevice& device, const BuiltKernel& built,
-                                const std::array<size_t, 6>& extents) {
+  /// Throws where a block has more threads than the device has in a dimension, or more than `allowed`.
+  static void CheckThreads(const KernelInfo& info, const OpenCLDevice& device, const std::array<size_t, 6>& extents,
+                           size_t allowed) {
     size_t threads = 1;
     for (size_t d = 0; d < 3; ++d) {
-      threads *= extents[3 + d];
       if (d < device.max_threads.size() && extents[3 + d] > device.max_threads[d]) {
         throw RuntimeError(StrCat("kernel ", info.name, ": ", kAxisTags[3 + d], " has extent ", extents[3 + d],
                                   "; device ", device.name, " allows ", device.max_threads[d]));
       }
-      if (threads > built.max_threads) {
+      if (__builtin_mul_overflow(threads, extents[3 + d], &threads) || threads > allowed) {
         throw RuntimeError(StrCat("kernel ", info.name, ": a block of ", extents[3], " x ", extents[4], " x ",
-                                  extents[5], " threads; device ", device.name, " allows ", built.max_threads,
+                                  extents[5], " threads; device ", device.name, " allows ", allowed,
                                   " for this kernel"));
       }
+    }
+  }
+  /// Throws where one of the program's kernels, which a device builds together, can't run there.
+  void CheckKernels(const OpenCLDevice& device) const {
+    for (const auto& [name, info] : kernels_) {
+      std::array<size_t, 6> extents = {1, 1, 1, 1, 1, 1};
+      for (size_t d = 0; d < 3; ++d) extents[3 + d] = std::max<size_t>(info.block[d], 1);
+      CheckThreads(info, device, extents, static_cast<size_t>(device.max_threads_per_block));
+      if (info.shared_bytes <= static_cast<uint64_t>(device.shared_memory)) continue;
+      throw RuntimeError(StrCat("kernel ", name, " needs ", info.shared_bytes,
+                                " bytes of memory that the threads of a block share; device ", device.name, " has ",
+                                device.shared_memory, ". Expected a schedule with smaller buffers in scope shared"));
     }
   }
 
@@ -166,12 +186,16 @@ class OpenCLModuleNode final : public ModuleNode {
   cl_program Program(const Library& cl, const OpenCLDevice& device, int device_id) const {
     auto it = programs_.find(device_id);
     if (it != programs_.end()) return it->second;
+    CheckKernels(device);
     const char* text = source_.c_str();
     const size_t size = source_.size();
     cl_int code = CL_SUCCESS;
     cl_program program = cl.clCreateProgramWithSource(device.context, 1, &text, &size, &code);
     Check(code, "clCreateProgramWithSource");
-    code = cl.clBuildProgram(program, 1, &device.id, "-cl-std=CL1.2", nullptr, nullptr);
+    // Divisions and square roots may be off by several units in the last place unless this is asked for.
+    const std::string options =
+        StrCat("-cl-std=CL1.2", device.rounds_correctly ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
+    code = cl.clBuildProgram(program, 1, &device.id, options.c_str(), nullptr, nullptr);
     if (code != CL_SUCCESS) {
       size_t log_size = 0;
       cl.clGetProgramBuildInfo(program, device.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &log_size);
