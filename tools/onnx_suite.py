@@ -3,7 +3,8 @@
 """Runs ONNX's node tests (of the installed package onnx) through treadle.onnx_backend: models are compiled before any
 input is seen.
 
-  onnx_suite.py                    run all and sum up; --only REGEX for some, --why for the refusals by reason
+  onnx_suite.py                    run all and sum up; --only REGEX for some, --why for the refusals by reason,
+                                   --target opencl (or another) for what that target makes of them
   onnx_suite.py --check            fail when a case of tests/data/onnx_passing.txt doesn't pass (the nightly command)
   onnx_suite.py --write            run all, with the shapes declared and without them; write that list and
                                    docs/onnx-support.md
@@ -80,7 +81,7 @@ def same(expected, actual, shape_only):
     return np.allclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
 
 
-def run_case(name, symbolic=False):
+def run_case(name, symbolic=False, target=None):
     """"pass", "wrong" or "refused", and why."""
     from onnx import MapProto, OptionalProto, SequenceProto, TensorProto, numpy_helper
 
@@ -98,7 +99,7 @@ def run_case(name, symbolic=False):
         return readers[type(value)](value) if type(value) in readers else value
 
     try:
-        prepared = onnx_backend.prepare(model)
+        prepared = onnx_backend.prepare(model, **({"target": target} if target else {}))
         for inputs, outputs in case.data_sets:
             results = prepared.run([array(value) for value in inputs])
             wanted = [array(value) for value in outputs]
@@ -111,13 +112,13 @@ def run_case(name, symbolic=False):
     return "pass", ""
 
 
-def run_all(names, symbolic=False):
+def run_all(names, symbolic=False, target=None):
     """Results by name. A case runs in another process, so that none can end the run."""
     results = {}
     todo = list(names)
     while todo:
         with concurrent.futures.ProcessPoolExecutor(max_workers=1) as pool:
-            futures = [(name, pool.submit(run_case, name, symbolic)) for name in todo]
+            futures = [(name, pool.submit(run_case, name, symbolic, target)) for name in todo]
             try:
                 for name, future in futures:
                     results[name] = future.result()
@@ -184,12 +185,15 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--symbolic", action="store_true", help="every dimension unknown when compiling")
     parser.add_argument("--why", action="store_true")
+    parser.add_argument("--target", help="compile for this target; the default is native code for this machine")
     options = parser.parse_args()
+    if options.target and options.write:
+        parser.error("--write describes the default target; leave out --target")
     passing = set(PASSING.read_text().split()) if PASSING.exists() else set()
     names = [name for name in cases() if re.search(options.only, name)]
     if options.check:
         names = [name for name in names if name in passing]
-    results = run_all(names, options.symbolic)
+    results = run_all(names, options.symbolic, options.target)
     count = collections.Counter(status for status, _ in results.values())
     print(f"{len(results)} cases: " + ", ".join(f"{number} {status}" for status, number in count.most_common()))
     for name, (status, why) in results.items():
