@@ -302,6 +302,14 @@ def test_indices_out_of_range_are_refused(op, indices, attributes):
         indexed(op, {"x": x, "i": wrong, **more}, **attributes)
 
 
+def test_pads_that_a_run_knows():
+    """The grid depends on what is in the device's memory."""
+    device()
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    padded = indexed("Pad", {"x": x, "pads": np.array([1, 0, 0, 2], "int64"), "value": np.array(7, "float32")})
+    np.testing.assert_array_equal(padded, np.pad(x, [(1, 0), (0, 2)], constant_values=7))
+
+
 def test_the_library_keeps_llvm_to_itself():
     """The LLVM of PoCL took the default register allocator that ours had set, where no cached kernel spared it."""
     maps = pathlib.Path("/proc/self/maps").read_text().split()

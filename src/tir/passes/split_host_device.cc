@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tir/passes/split_host_device.h"
 
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -107,6 +108,13 @@ class HostCopies : public StmtExprVisitor {
  public:
   explicit HostCopies(int device_type) : device_type_(device_type) {}
 
+  /// `body` of the host's copy of a buffer.
+  Stmt With(const Buffer& buffer, const std::function<Stmt(const Buffer&)>& body) {
+    Use(buffer);
+    const Buffer copy = InHostMemory(buffer);
+    return Allocate(copy, SeqStmt::Flatten({Copy("runtime.CopyFromDevice", buffer), body(copy)}));
+  }
+
   Stmt Run(const Stmt& stmt) {
     VisitStmt(stmt);
     Array<Stmt> steps;
@@ -172,30 +180,39 @@ class Splitter {
   Splitter(std::string name, int device_type) : name_(std::move(name)), device_type_(device_type) {}
 
   Stmt Host(const Stmt& stmt) {
-    if (const auto* op = stmt.as<AssertStmtNode>(); op != nullptr && !ReadsMemory(op->condition)) {
-      return AssertStmt(op->condition, op->message, Host(op->body));
+    const bool grids = HasThreads(stmt) || HasParallel(stmt);
+    if (const auto* op = stmt.as<AssertStmtNode>(); op != nullptr && (grids || !ReadsMemory(op->condition))) {
+      return OnHost(op->condition, [&](const PrimExpr& e) { return AssertStmt(e, op->message, Host(op->body)); });
     }
-    if (NeedsHost(stmt) && !HasThreads(stmt) && !HasParallel(stmt)) return HostCopies(device_type_).Run(stmt);
+    if (NeedsHost(stmt) && !grids) return HostCopies(device_type_).Run(stmt);
     if (const auto* op = stmt.as<SeqStmtNode>()) return Sequence(op);
     if (const auto* op = stmt.as<AllocateNode>()) return DeviceMemory(op->buffer, Host(op->body));
     if (const auto* op = stmt.as<AttrStmtNode>()) return AttrStmt(op->node, op->attr_key, op->value, Host(op->body));
-    if (const auto* op = stmt.as<LetStmtNode>(); op != nullptr && !ReadsMemory(op->value)) {
-      return LetStmt(op->var, op->value, Host(op->body));
+    if (const auto* op = stmt.as<LetStmtNode>(); op != nullptr && (grids || !ReadsMemory(op->value))) {
+      return OnHost(op->value, [&](const PrimExpr& e) { return LetStmt(op->var, e, Host(op->body)); });
     }
     if (IsNoOp(stmt)) return stmt;
     if (const auto* op = stmt.as<ForNode>()) {
+      if (grids && (ReadsMemory(op->min) || ReadsMemory(op->extent))) {
+        return OnHost(op->min, [&](const PrimExpr& min) {
+          return OnHost(op->extent, [&](const PrimExpr& extent) {
+            return Host(For(op->loop_var, min, extent, op->kind, op->body, op->thread_binding, op->annotations));
+          });
+        });
+      }
       if (IsThreadLoop(stmt)) return Launch(stmt);
       if (op->kind == ForKind::kParallel && !HasThreads(op->body)) return Launch(AsBlocks(op));
-      if (HasThreads(stmt) || HasParallel(stmt)) {
-        return For(op->loop_var, op->min, op->extent, ForKind::kSerial, Host(op->body));
-      }
+      if (grids) return For(op->loop_var, op->min, op->extent, ForKind::kSerial, Host(op->body));
     }
-    if (const auto* op = stmt.as<IfThenElseNode>(); op != nullptr && !ReadsMemory(op->condition)) {
-      return IfThenElse(op->condition, Host(op->then_case),
-                        op->else_case.defined() ? Host(op->else_case) : op->else_case);
+    if (const auto* op = stmt.as<IfThenElseNode>(); op != nullptr && (grids || !ReadsMemory(op->condition))) {
+      return OnHost(op->condition, [&](const PrimExpr& e) {
+        return IfThenElse(e, Host(op->then_case), op->else_case.defined() ? Host(op->else_case) : op->else_case);
+      });
     }
     if (HasThreads(stmt)) {
-      throw TargetError(StrCat("function ", name_, ": a loop bound to threads depends on values in device memory"));
+      throw TargetError(StrCat("function ", name_,
+                               ": a loop bound to threads stands in a statement that only a device ",
+                               "can run, such as a while loop; expected it outside"));
     }
     return OneThread(stmt);
   }
@@ -203,6 +220,18 @@ class Splitter {
   std::vector<PrimFunc> kernels;
 
  private:
+  /// `body` of a value that the host uses; one of the device's memory is computed there and fetched.
+  Stmt OnHost(const PrimExpr& value, const std::function<Stmt(const PrimExpr&)>& body) {
+    if (!ReadsMemory(value)) return body(value);
+    const Array<PrimExpr> first{make_zero(DataType::Int(32))};
+    const Buffer fetched = DeclBuffer({make_const(DataType::Int(32), 1)}, value.dtype(), "fetched");
+    const Stmt compute = OneThread(BufferStore(fetched, value, first));
+    const Var known("fetched", value.dtype());
+    const Stmt rest = HostCopies(device_type_).With(fetched, [&](const Buffer& copy) {
+      return LetStmt(known, BufferLoad(copy, first), body(known));
+    });
+    return DeviceMemory(fetched, SeqStmt::Flatten({compute, rest}));
+  }
   Stmt Sequence(const SeqStmtNode* op) {
     Array<Stmt> seq, single;
     auto flush = [&] {
@@ -248,6 +277,10 @@ class Splitter {
       }
     }
     for (const KernelAxis& axis : kernel.axes) {
+      if (axis.used && ReadsMemory(axis.extent)) {
+        throw TargetError(StrCat("function ", name_, ": the extent of ", axis.var->name_hint,
+                                 " depends on values in device memory; expected a let statement around the loops"));
+      }
       if (axis.used) args.push_back(cast(DataType::Int(64), axis.extent));
     }
     const std::string symbol = StrCat(name_, "_kernel", kernels.size());

@@ -335,6 +335,25 @@ void AddReadsBetweenWrites(Builder& b) {
   b.Add("reads_between_writes", tir::PrimFunc({handle}, body, Type(), buffers), {Garbage({4}, kI32)}, 0, 0);
 }
 
+/// Loops that run at once under what only memory says: numbers of iterations, a condition, a value.
+void AddGridsByMemory(Builder& b) {
+  const tir::Buffer out = tir::DeclBuffer(Shape({12}), kI32, "o");
+  const Var handle("h", DataType::Handle()), i("i"), j("j"), k("k"), m("m"), v("v", kI32);
+  auto load = [&](const PrimExpr& at) { return PrimExpr(tir::BufferLoad(out, {at})); };
+  auto store = [&](const PrimExpr& at, const PrimExpr& value) { return tir::Stmt(tir::BufferStore(out, value, {at})); };
+  auto at_once = [&](const Var& var, const PrimExpr& extent, const tir::Stmt& body) {
+    return tir::Stmt(tir::For(var, PrimExpr(0), extent, tir::ForKind::kParallel, body));
+  };
+  const tir::Stmt body = tir::SeqStmt::Flatten(Array<tir::Stmt>{
+      store(0, 3), store(1, 2), store(2, 0), at_once(i, load(0), store(i + 3, i * 5)),
+      tir::IfThenElse(tir::equal(load(4), PrimExpr(5)), at_once(j, 2, store(j + 6, load(j) + 1)), store(2, 1)),
+      tir::LetStmt(v, load(6) + load(7), at_once(k, v - 5, store(k + 8, v + k))),
+      tir::For(m, PrimExpr(0), load(1), tir::ForKind::kSerial, at_once(Var("n"), 1, store(m + 10, m + 40)))});
+  Map<Var, tir::Buffer> buffers;
+  buffers.Set(handle, out);
+  b.Add("grids_by_memory", tir::PrimFunc({handle}, body, Type(), buffers), {Garbage({12}, kI32)}, 0, 0);
+}
+
 }  // namespace
 
 std::vector<Case> AllCases() {
@@ -348,6 +367,7 @@ std::vector<Case> AllCases() {
   AddSymbolic(b);
   AddUnrolledLets(b);
   AddReadsBetweenWrites(b);
+  AddGridsByMemory(b);
   return b.cases;
 }
 

@@ -107,9 +107,13 @@ class OpenCLModuleNode final : public ModuleNode {
     const Library& cl = RequireLibrary();
     std::lock_guard<std::mutex> lock(built.mutex);
     for (size_t i = 0; i < count; ++i) SetArgument(cl, built.kernel, i, info.args[i], args[static_cast<int>(i)]);
-    Check(cl.clEnqueueNDRangeKernel(device.queue, built.kernel, 3, nullptr, global.data(), local.data(), 0, nullptr,
-                                    nullptr),
-          "clEnqueueNDRangeKernel");
+    const cl_int code = cl.clEnqueueNDRangeKernel(device.queue, built.kernel, 3, nullptr, global.data(), local.data(),
+                                                  0, nullptr, nullptr);
+    if (code != CL_SUCCESS) {
+      throw RuntimeError(StrCat("kernel ", info.name, ": device ", device.name, " doesn't launch ", extents[0], " x ",
+                                extents[1], " x ", extents[2], " blocks of ", extents[3], " x ", extents[4], " x ",
+                                extents[5], " threads: ", ErrorName(code)));
+    }
     Check(cl.clFlush(device.queue), "clFlush");
   }
 
