@@ -228,6 +228,15 @@ def test_blocks_are_moved(op, attributes, shape, dynamic, target, level):
     np.testing.assert_array_equal(run(made, inputs, target, level), expected)
 
 
+@pytest.mark.parametrize("target, level", [("llvm", 3), ("stackvm", 3), ("c", 3)])
+def test_nothing_is_cut_out_of_blocks_of_channels(target, level):
+    """Loops without iterations are fused with others: nothing is divided by their extent."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Slice", ["c", "at", "at", "at"], ["s"]),
+             helper.make_node("Mul", ["s", "s"], ["y"])]
+    made = model(nodes, {"x": floats(1, 7, 5)}, {"w": floats(20, 7, 1), "at": np.array([-1])}, True)
+    assert run(made, {"x": floats(1, 7, 5)}, target, level).shape == (1, 20, 0)
+
+
 def test_batches_are_resampled_beside_what_stays():
     """Four dimensions from the first to the last one that changes its size."""
     nodes, inputs = resized("linear", (2, 1, 1, 1))

@@ -460,6 +460,18 @@ NOT_BROADCAST = [
     ('''<ir_version: 10, opset_import: ["": 21]>
     g (int8[a, b] x, float[c] scale) => (y) <int8[2] zero = {1, 2}> { [it] y = DequantizeLinear<axis=0>(x, scale, zero) }''',
      {"scale": (2,)}, {"scale": (1,)}, {"x": np.zeros((2, 0), np.int8)}),
+    ('''<ir_version: 10, opset_import: ["": 22]>
+    g (float[a, b, c] x, float[d, e, f] w, float[g] bias) => (y) { [it] y = Conv(x, w, bias) }''',
+     {"x": (2, 1, 3), "w": (2, 1, 3), "bias": (2,)}, {"bias": (1,)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 22]>
+    g (float[a, b, c] x, float[d, e, f] w, float[g] bias) => (y) { [it] y = ConvTranspose(x, w, bias) }''',
+     {"x": (2, 1, 3), "w": (1, 2, 3), "bias": (2,)}, {"bias": (3,)}, {}),
+    ('''<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (float[b, s, 32] q, float[c, t, 32] k, float[d, u, 32] v, float[e, 4, 5, 8] past, int32[r] less, int32 total) => (y, pk, pv) {
+        [it] y, pk, pv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=4>(q, k, v, past, past, less, total)
+    }''', {"q": (2, 1, 32), "k": (2, 1, 32), "v": (2, 1, 32), "past": (2, 4, 5, 8)},
+     {"q": (1, 1, 32), "k": (1, 1, 32), "v": (1, 1, 32), "past": (1, 4, 5, 8)},
+     {"less": np.full(2, 3, np.int32), "total": np.array(4, np.int32)}),
 ]
 
 
@@ -472,6 +484,39 @@ def test_operands_that_are_not_broadcast(text, right, wrong, more):
     run, fixed = both_forms(model, {**feeds, **{name: floats(*shape) / 100 for name, shape in wrong.items()}})
     assert isinstance(run, str) and "it" in run
     assert isinstance(fixed, str) and "node 'it'" in fixed
+
+
+def test_rows_in_use_of_batches_that_only_a_run_knows():
+    """The sizes of caches are known, those of what is beside them aren't."""
+    past = helper.make_tensor("past", TensorProto.FLOAT, (1, 1, 4, 8), [0.5] * 32)
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (float[b, s, 8] q, int32[r] less) => (y, pk, pv) <int32 total = {5}> {
+        [it] y, pk, pv = com.microsoft.GroupQueryAttention<num_heads=1, kv_num_heads=1>(q, q, q, past, past, less, total)
+    }""")
+    model.graph.initializer.append(past)
+    feeds = {"q": floats(1, 1, 8), "less": np.array([4], np.int32)}
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    compiled = tvm.compile(model)
+    for ours, theirs in zip(compiled.run(None, feeds), expected):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    with pytest.raises(tvm.Error, match=r"node 'it' \(GroupQueryAttention\): batches of query and seqlens_k"):
+        compiled.run(None, {**feeds, "less": np.array([4, 4], np.int32)})
+
+
+def test_batches_of_a_scan_beside_a_known_one():
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 8]>
+    g (float[b, n] state, float[2, 5, 1] x) => (y, z) {
+        [it] y, z = Scan <num_scan_inputs = 1, body = step (float[m] s, float[k] v) => (float[m] t, float[m] u) {
+            t = Add(s, v) u = Neg(t)
+        }> ("", state, x)
+    }""")
+    compiled = tvm.compile(model)
+    x = floats(2, 5, 1)
+    y, z = compiled.run(None, {"state": floats(2, 3), "x": x})
+    np.testing.assert_allclose(y, floats(2, 3) + x.sum(1))
+    assert z.shape == (2, 5, 3)
+    with pytest.raises(tvm.Error, match=r"node 'it' \(Scan\): size of a batch beside another's 3; expected 2"):
+        compiled.run(None, {"state": floats(3, 3), "x": x})
 
 
 def test_a_scale_whose_size_a_run_knows():

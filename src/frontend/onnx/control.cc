@@ -221,9 +221,14 @@ std::vector<Expr> ImportScan8(NodeImport& n) {
     std::vector<Expr> all = ImportCountedLoop(n, values, length, trip);
     return {all.begin() + static_cast<std::ptrdiff_t>(values.size()), all.end()};
   }
+  std::vector<Expr> operands;
+  for (size_t i = 1; i < n.num_inputs(); ++i) {
+    const bool known = AsConstInt(TypeOf(n.In(i))->shape[0]) != nullptr;
+    operands.push_back(known ? n.In(i) : OfBatch(Term(n, n.In(i)), IntNum(n, batch)));
+  }
   std::vector<std::vector<Expr>> samples(states + results);
   for (int64_t b = 0; b < batch; ++b) {
-    std::vector<Expr> outputs = scan([&](size_t i) { return n.Squeeze(n.Slice(n.In(1 + i), 0, b, b + 1), {0}); });
+    std::vector<Expr> outputs = scan([&](size_t i) { return n.Squeeze(n.Slice(operands[i], 0, b, b + 1), {0}); });
     for (size_t i = 0; i < samples.size(); ++i) samples[i].push_back(outputs.at(i));
   }
   std::vector<Expr> outputs;

@@ -2,6 +2,7 @@
 // Convolution and its transpose.
 #include <algorithm>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/conv_any_weights.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/window.h"
@@ -38,7 +39,12 @@ int64_t Groups(NodeImport& n, int64_t channels) {
 
 Expr AddBias(NodeImport& n, const Expr& x) {
   if (!n.Has(2)) return x;
-  return n.Call("nn.bias_add", {x, n.In(2)}, {{"axis", int64_t{1}}});
+  Expr bias = n.In(2);
+  // One element would be read as many times as there are channels, or elements beyond it.
+  if (HasUnknownDim(n.In(1))) {
+    bias = OfSameSize(Term(n, bias), {{0, 1}}, Term(n, x), "numbers of channels and of entries of the bias");
+  }
+  return n.Call("nn.bias_add", {x, bias}, {{"axis", int64_t{1}}});
 }
 
 Expr ImportConv(NodeImport& n) {

@@ -222,7 +222,9 @@ std::vector<Expr> GroupQueryAttention::Import() {
       total = Term(n_, CheckedValues(n_, total, "at_most", keys_, "total_sequence_length"));
     }
     // In a first step rows may be shorter than the longest; all begin at 0.
-    const Term less = In(n_, kUsed).As(kInt64).Reshape({-1, 1});
+    Term less = In(n_, kUsed).As(kInt64).Reshape({-1, 1});
+    less = OfSameSize(less, {{0, 0}}, q_, "batches of query and seqlens_k");
+    less = OfSameSize(less, {{0, 0}}, In(n_, kPastKey), "batches of past and seqlens_k");
     const Term used(n_, CheckedValues(n_, less, "at_most", keys_ - 1.0, "entry of seqlens_k"));
     first_ = WithinCaches(total).Op("equal", queries_).Select(used * 0.0, used + 1.0 - queries_);
   } else {

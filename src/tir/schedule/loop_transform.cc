@@ -143,6 +143,8 @@ Var Fuse(ScheduleState& state, const std::vector<Var>& loops, const std::string&
   PrimExpr inner_size = make_const(dtype, 1);
   for (size_t i = nest.size(); i-- > 0;) {
     PrimExpr extent = cast(dtype, nest[i]->extent);
+    // Loops without iterations have no positions; nothing may be divided by their extent.
+    if (is_const_int(extent, 0)) extent = make_const(dtype, 1);
     PrimExpr index = is_const_int(inner_size, 1) ? PrimExpr(fused) : floordiv(fused, inner_size);
     if (i > 0) index = floormod(index, extent);
     vmap.Set(loops[i], analyzer.Simplify(cast(loops[i].dtype(), index) + nest[i]->min));
