@@ -6,6 +6,7 @@
 
 #include "tir/passes/passes.h"
 #include "treadle/runtime/c_types.h"
+#include "treadle/runtime/scalar.h"
 #include "treadle/targets/c_writer.h"
 #include "treadle/tir/byte_ops.h"
 
@@ -17,6 +18,8 @@ using tir::StructField;
 namespace {
 
 bool IsSmallFloat(DataType t) { return t.is_floating() && t.bits() < 32; }
+/// Formats of which the prelude has conversions, by their names.
+bool IsByteFloat(DataType t) { return t.is_float8() && runtime::SmallFloatFormat(t.element_of()).has_value(); }
 
 std::string FloatText(double value, const char* suffix) {
   if (std::isnan(value)) return "NAN";
@@ -63,7 +66,7 @@ std::string CValueType(DataType t) {
   if (t.is_float() && t.bits() == 32) return "float";
   if (t.is_float() && t.bits() == 64) return "double";
   if (t.is_float16() || t.is_bfloat16()) return "uint16_t";
-  if (t.is_float8()) return "uint8_t";
+  if (t.is_float8() || t.code() == kDLFloat4_e2m1fn) return "uint8_t";  // its bits
   if (t.is_integral()) return StrCat(t.is_uint() ? "u" : "", "int", t.bits() < 8 ? 8 : t.bits(), "_t");
   throw TargetError(StrCat("C can't compute with dtype ", t));
 }
@@ -227,11 +230,13 @@ std::string CWriter::Logic(const PrimExpr& a, const PrimExpr& b, bool is_and) {
 std::string CWriter::ToFloat(const std::string& x, DataType t) const {
   if (t.is_bfloat16()) return StrCat("treadle_from_bf16(", x, ")");
   if (t.is_float16()) return StrCat("treadle_from_f16(", x, ")");
+  if (IsByteFloat(t)) return StrCat("treadle_from_", t.element_of(), "(", x, ")");
   throw TargetError(StrCat("the ", Language(), " backend can't compute with dtype ", t));
 }
 std::string CWriter::FromFloat(const std::string& x, DataType t) const {
   if (t.is_bfloat16()) return StrCat("treadle_to_bf16(", x, ")");
   if (t.is_float16()) return StrCat("treadle_to_f16(", x, ")");
+  if (IsByteFloat(t)) return StrCat("treadle_to_", t.element_of(), "(", x, ")");
   throw TargetError(StrCat("the ", Language(), " backend can't compute with dtype ", t));
 }
 std::string CWriter::Convert(const std::string& x, DataType from, DataType to) const {
@@ -296,7 +301,7 @@ std::string CWriter::Reinterpret(const CallNode* op) {
   const DataType from = op->args[0].dtype(), t = op->dtype;
   std::string x = VisitExpr(op->args[0]);
   if (from.is_floating() == t.is_floating() || IsSmallFloat(from) || IsSmallFloat(t)) {
-    return StrCat("((", CValueType(t), ")", x, ")");
+    return LowBits(StrCat("((", CValueType(t), ")", x, ")"), t);
   }
   return StrCat("treadle_bits_", CSuffix(from), "_", CSuffix(t), "(", x, ")");
 }

@@ -162,6 +162,50 @@ TREADLE_INLINE uint16_t treadle_to_f16(float x) {
   }
   return (uint16_t)(code | sign);
 }
+
+/* Formats of 8 bits, E for the exponent and M for the mantissa. S says which values aren't
+   finite: 0 infinities and NaN as in IEEE 754, 1 NaN, 2 a NaN in place of -0. */
+#define TREADLE_SMALL_ALL(E, M) ((1u << (E + M)) - 1)
+#define TREADLE_SMALL_INF(E, M) ((TREADLE_SMALL_ALL(E, M) >> M) << M)
+#define TREADLE_SMALL_LIMIT(E, M, S) \
+  ((S) == 0 ? TREADLE_SMALL_INF(E, M) - 1 : (S) == 1 ? TREADLE_SMALL_ALL(E, M) - 1 : TREADLE_SMALL_ALL(E, M))
+#define TREADLE_SMALL_NAN(E, M, S) \
+  ((S) == 0 ? TREADLE_SMALL_INF(E, M) | (1u << (M - 1)) : (S) == 2 ? 1u << (E + M) : TREADLE_SMALL_ALL(E, M))
+#define TREADLE_SMALL_FLOAT(name, E, M, BIAS, S)                                                                    \
+  TREADLE_INLINE float treadle_from_##name(uint8_t x) {                                                             \
+    const uint32_t magnitude = x & TREADLE_SMALL_ALL(E, M);                                                         \
+    const uint32_t sign = (uint32_t)((x >> (E + M)) & 1) << 31;                                                     \
+    uint32_t bits = (magnitude << (23 - M)) + ((127u - BIAS) << 23);                                                \
+    if (magnitude < (1u << M)) {                                                                                    \
+      bits = treadle_bits_f32_u32((float)magnitude * treadle_bits_u32_f32((128u - BIAS - M) << 23));                \
+    }                                                                                                               \
+    if ((S) == 0 && magnitude == TREADLE_SMALL_INF(E, M)) bits = 0x7f800000u;                                       \
+    if (((S) == 0 && magnitude > TREADLE_SMALL_INF(E, M)) || ((S) == 1 && magnitude == TREADLE_SMALL_ALL(E, M)) ||  \
+        ((S) == 2 && magnitude == 0 && sign != 0)) {                                                                \
+      bits = 0x7fc00000u;                                                                                           \
+    }                                                                                                               \
+    return treadle_bits_u32_f32(bits | sign);                                                                       \
+  }                                                                                                                 \
+  TREADLE_INLINE uint8_t treadle_to_##name(float x) {                                                               \
+    const uint32_t bits = treadle_bits_f32_u32(x), magnitude = bits & 0x7fffffffu;                                  \
+    const uint32_t sign = (S) == 2 ? 0 : (bits >> 31) << (E + M), magic = (151u - BIAS - M) << 23;                  \
+    uint32_t code;                                                                                                  \
+    if (magnitude > 0x7f800000u) return (uint8_t)(sign | TREADLE_SMALL_NAN(E, M, S));              \
+    if (magnitude < ((128u - BIAS) << 23)) {                                                                        \
+      code = treadle_bits_f32_u32(treadle_bits_u32_f32(magnitude) + treadle_bits_u32_f32(magic)) - magic;           \
+    } else {                                                                                                        \
+      code = (magnitude - ((127u - BIAS) << 23) + ((1u << (22 - M)) - 1) + ((magnitude >> (23 - M)) & 1)) >> (23 - M); \
+    }                                                                                                               \
+    if (code > TREADLE_SMALL_LIMIT(E, M, S)) {                                                                      \
+      return (uint8_t)(sign | ((S) == 0 ? TREADLE_SMALL_INF(E, M) : TREADLE_SMALL_NAN(E, M, S)));                   \
+    }                                                                                                               \
+    if ((S) == 2 && code != 0) code |= (bits >> 31) << (E + M);                                                     \
+    return (uint8_t)(sign | code);                                                                                  \
+  }
+TREADLE_SMALL_FLOAT(float8_e4m3fn, 4, 3, 7, 1)
+TREADLE_SMALL_FLOAT(float8_e4m3fnuz, 4, 3, 8, 2)
+TREADLE_SMALL_FLOAT(float8_e5m2, 5, 2, 15, 0)
+TREADLE_SMALL_FLOAT(float8_e5m2fnuz, 5, 2, 16, 2)
 TREADLE_INLINE int32_t treadle_popcount(uint64_t x) {
   int32_t n = 0;
   for (; x != 0; x &= x - 1) ++n;

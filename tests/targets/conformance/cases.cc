@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "targets/stackvm/stackvm.h"
 #include "treadle/base/half.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/runtime/scalar.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/stmt_functor.h"
@@ -205,6 +207,28 @@ void AddCasts(Builder& b) {
   }
 }
 
+/// All codes of small formats, and what lies around their values.
+void AddSmallFloats(Builder& b) {
+  for (const char* name : {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}) {
+    const DataType t = DataType::FromString(name);
+    te::Tensor codes = te::Placeholder(Shape({256}), t, "A"), values = te::Placeholder(Shape({4, 256}), kF32, "B");
+    NDArray all = NDArray::Empty({256}, t), around = NDArray::Empty({4, 256}, kF32);
+    for (int i = 0; i < 256; ++i) {
+      static_cast<uint8_t*>(all.data_ptr())[i] = static_cast<uint8_t>(i);
+      const float value = DecodeFloat(*runtime::SmallFloatFormat(t), static_cast<uint32_t>(i));
+      for (int k = 0; k < 4; ++k) around.Data<float>()[k * 256 + i] = value * (1 + static_cast<float>(k) / 16);
+    }
+    around.Data<float>()[0] = std::numeric_limits<float>::infinity();
+    around.Data<float>()[1] = -1e30F;
+    around.Data<float>()[2] = -1e-30F;
+    te::Tensor wide = te::Compute(Shape({256}), [&](const Indices& i) { return tir::Cast(kF32, codes(i[0])); }, "W");
+    te::Tensor narrow =
+        te::Compute(Shape({4, 256}), [&](const Indices& i) { return tir::Cast(t, values(i[0], i[1])); }, "N");
+    b.Add(std::string("from_") + name, te::CreatePrimFunc({codes, wide}, "f"), {all, Garbage({256}, kF32)}, 1, 0);
+    b.Add(std::string("to_") + name, te::CreatePrimFunc({values, narrow}, "f"), {around, Garbage({4, 256}, t)}, 1, 0);
+  }
+}
+
 void AddMath(Builder& b) {
   using V = std::vector<PrimExpr>;
   struct Unary {
@@ -360,6 +384,7 @@ std::vector<Case> AllCases() {
   Builder b;
   AddArithmetic(b);
   AddCasts(b);
+  AddSmallFloats(b);
   AddMath(b);
   AddReductions(b);
   AddConvolution(b);
