@@ -106,6 +106,8 @@ LAYERS = {
     "convolutions": (("conv2d.direct",), [convolution(*s) for s in (
         (3, 224, 64, 7, 2), (64, 56, 64, 1), (256, 56, 512, 1, 2), (1024, 14, 256, 1), (512, 7, 2048, 1), (32, 28, 64, 5),
         (96, 28, 24, 1))]),
+    "chunks": (("conv2d.direct",), [convolution(*s, before=True) for s in (
+        (728, 19, 728, 1), (256, 75, 256, 1), (512, 14, 512, 1), (256, 28, 256, 5, 2))]),
     "select": (("conv2d.direct",), [convolution(*s, before=True) for s in (
         (24, 56, 144, 1), (20, 28, 120, 1), (40, 28, 240, 1), (58, 28, 58, 1), (40, 14, 80, 3))]),
     "depthwise": (("conv2d.depthwise",), [convolution(*s, before=True) for s in (

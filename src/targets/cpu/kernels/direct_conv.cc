@@ -179,18 +179,47 @@ int64_t UsualWeightReuse(const ConvProblemNode& p, const DirectConvPlanNode& pla
   return std::max<int64_t>(1, WeightReuse(usual, usual.oh, plan.tile_ow));
 }
 
+/// Fewer tiles that use the same weights take no notice of where those come from.
+constexpr int64_t kFewTiles = 3;
+
+/// Bytes of the weights of a block of input channels that `blocks` blocks of output channels meet.
+int64_t TileWeightBytes(const ConvSizes& s, int64_t blocks) { return s.macs_per_ic_block * blocks * s.oc_block * 4; }
+
+/// Whether the weights of all input channels stay in the L1 cache, where inputs need room too.
+bool WeightsStay(const ConvSizes& s, int64_t blocks, const Machine& machine) {
+  return s.ic_blocks * TileWeightBytes(s, blocks) <= machine.l1_bytes * 3 / 4;
+}
+
 /// Blocks of input channels whose weights for a tile stay in the L1 cache; 0 where all do, or few tiles use them.
 int64_t ChannelChunk(const ConvSizes& s, const RegisterTile& tile, int64_t weight_reuse, const Machine& machine) {
-  constexpr int64_t kMinTiles = 3;
-  if (weight_reuse < kMinTiles) return 0;
-  const int64_t bytes = s.macs_per_ic_block * tile.blocks * s.oc_block * 4;
-  if (s.ic_blocks * bytes <= machine.l1_bytes * 3 / 4) return 0;  // inputs need room too
+  if (weight_reuse < kFewTiles || WeightsStay(s, tile.blocks, machine)) return 0;
+  const int64_t bytes = TileWeightBytes(s, tile.blocks);
   int64_t chunk = std::max<int64_t>(1, machine.l1_bytes / 2 / bytes);
   while (s.ic_blocks % chunk != 0) --chunk;
   return chunk == s.ic_blocks ? 0 : chunk;
 }
 
-/// Cycles of one image on one thread: of the multiply-adds, and of what passes from beyond the L2 cache.
+/// Cycles of what passes between the L1 and L2 caches: sums of chunks of input channels, of which another pass makes
+/// the results, or all weights for each tile.
+double NearCycles(const ConvSizes& s, const DirectConvPlanNode& plan, const Machine& machine) {
+  const double outputs = static_cast<double>(s.oh * s.ow), channels = static_cast<double>(s.oc_blocks * s.oc_block);
+  const double results = machine.l2_cycles_per_byte * 4 * outputs * channels;
+  if (plan.ic_chunk > 0) {
+    const double vectors = outputs * channels / std::max(1, machine.vector_lanes(32));
+    const double chunks = static_cast<double>(s.ic_blocks) / static_cast<double>(plan.ic_chunk);
+    return results + vectors * machine.load_cycles * (chunks * Fitted().chunk_sum + Fitted().chunk_result);
+  }
+  const int64_t reuse = WeightReuse(s, plan.oh_block, plan.tile_ow);
+  if (reuse < kFewTiles || WeightsStay(s, plan.tile_oc, machine)) return results;
+  // The first tile of a strip loads them from further away.
+  const double again = outputs / static_cast<double>(plan.tile_ow) * (1 - 1 / static_cast<double>(reuse));
+  const auto bytes = static_cast<double>(s.ic_blocks * TileWeightBytes(s, plan.tile_oc));
+  const bool near = bytes <= static_cast<double>(machine.l2_bytes) / 2;
+  const double rate = near ? machine.l2_cycles_per_byte * Fitted().tile_weights : machine.beyond_l2_cycles_per_byte;
+  return results + again * static_cast<double>(s.oc_blocks / plan.tile_oc) * bytes * rate;
+}
+
+/// Cycles of one image on one thread: of the multiply-adds, and of what passes from beyond the L1 cache.
 double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double tile_cycles, const Machine& machine) {
   const double cache = static_cast<double>(machine.l2_bytes) * 0.6;
   const int64_t rows = plan.oh_block, group = plan.oc_group;
@@ -209,9 +238,7 @@ double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double ti
                             : s.input_bytes * passes;
   const double weights =
       s.weight_bytes <= static_cast<double>(machine.l2_bytes) / 4 ? s.weight_bytes : s.weight_bytes * strips;
-  const auto again = plan.ic_chunk > 0 ? static_cast<double>(s.ic_blocks) / static_cast<double>(plan.ic_chunk) : 1;
-  const double stored = 4 * static_cast<double>(s.oc_blocks * s.oc_block * s.oh * s.ow);
-  return work + machine.beyond_l2_cycles_per_byte * (inputs + weights) + machine.l2_cycles_per_byte * again * stored;
+  return work + machine.beyond_l2_cycles_per_byte * (inputs + weights) + NearCycles(s, plan, machine);
 }
 
 /// Cycles that all of `threads` take together where one takes `alone`.
@@ -279,11 +306,13 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
     const RegisterTile tile = dynamic ? ChooseDynamicTile(width, s.oc_block, s.oc_blocks_per_group, machine)
                                       : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
+    add(rows, tile, 1, 0);
+    if (chunk == 0) return;
     add(rows, tile, 1, chunk);
     // Groups that leave every thread several.
     const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = dynamic ? 1 : (s.oh + rows - 1) / rows;
     const int64_t most = s.oc_blocks / tile.blocks * strips / (2 * std::max(1, machine.num_cores));
-    for (int64_t group = 2; chunk > 0 && group <= std::min(passes, most); ++group) {
+    for (int64_t group = 2; group <= std::min(passes, most); ++group) {
       if (passes % group == 0) add(rows, tile, group, chunk);
     }
   };
