@@ -86,7 +86,17 @@ class Widener : public MixedModeMutator {
       if (narrow->kernel_size) a.kernel_size = {1, (*narrow->kernel_size)[0]};
       a.out_dtype = narrow->out_dtype;
     });
-    return ops::CallOp("nn.conv2d", {data, ops::MakeExpandDims(call->args[1], kHeight)}, attrs, call->span);
+    return ops::CallOp("nn.conv2d", {data, WideWeight(call->args[1])}, attrs, call->span);
+  }
+
+  /// A constant stays one: passes that follow choose by it.
+  static Expr WideWeight(const Expr& weight) {
+    const auto* constant = weight.as<ConstantNode>();
+    if (constant == nullptr || !constant->data.IsCompact()) return ops::MakeExpandDims(weight, kHeight);
+    const runtime::NDArray& data = constant->data;
+    std::vector<int64_t> shape = data.shape();
+    shape.insert(shape.begin() + kHeight, 1);
+    return Constant(data.CreateView(shape, data.dtype()), weight->span);
   }
 
   Expr Transposed(const CallNode* call) {
@@ -104,7 +114,7 @@ class Widener : public MixedModeMutator {
       if (narrow->kernel_size) a.kernel_size = {1, (*narrow->kernel_size)[0]};
       a.out_dtype = narrow->out_dtype;
     });
-    Array<Expr> args{WideForm(call->args[0]), ops::MakeExpandDims(call->args[1], kHeight)};
+    Array<Expr> args{WideForm(call->args[0]), WideWeight(call->args[1])};
     return ops::CallOp("nn.conv2d_transpose", args, attrs, call->span);
   }
 
