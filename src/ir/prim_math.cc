@@ -293,6 +293,8 @@ constexpr Intrinsic kIntrinsics[] = {
     {"dot_shorts", 2, kP, "sum of products of the int16 of two words"},
     {"round_clamped", 3, kP, "(x, low, high): clamped and rounded half to even, as int32; NaN becomes low"},
     {"pack_pair", 2, kP, "the word (int32) of two bfloat16, the first in the low half"},
+    {"pair_half", 1, kP,
+     "a float32 as one of the bfloat16 of pack_pair: rounded, perhaps to 0 below the least normal one"},
     {"dot_pairs", 2, kP, "sum of products of the bfloat16 of two words, in float32"},
     {"tile_dot_bytes", -1, kO, "a product of tiles of bytes (treadle/tir/tile_ops.h)"},
     {"tile_dot_pairs", -1, kO, "a product of tiles of bfloat16 (treadle/tir/tile_ops.h)"},

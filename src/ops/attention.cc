@@ -19,14 +19,25 @@ namespace {
 /// Elements of a vector: partial results of sums and maxima.
 constexpr int64_t kLanes = 16;
 
+/// Vectors of partial results, which don't wait for each other, of a row of `n`.
+int64_t VectorsAtOnce(int64_t n) {
+  for (const int64_t count : {4, 2}) {
+    if (n > count * kLanes && n % (count * kLanes) == 0) return count;
+  }
+  return 1;
+}
+
 constexpr const char* kPlain = "attention.plain";
 const DataType kSum = DataType::Float(32);
 
-/// Combines the lanes of values[i.., 0 .. lanes) pairwise.
+/// Combines values[i.., lane] pairwise, of `lanes` that are `step` apart from `first` on.
 template <typename Combine>
-PrimExpr Tree(const Tensor& values, const Array<PrimExpr>& index, int64_t lanes, Combine combine) {
+PrimExpr Tree(const Tensor& values, const Array<PrimExpr>& index, int64_t lanes, Combine combine,
+              const PrimExpr& first = Index(0), int64_t step = 1) {
   std::vector<PrimExpr> parts;
-  for (int64_t lane = 0; lane < lanes; ++lane) parts.push_back(values(ReplaceLast(index, index.size(), {Index(lane)})));
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    parts.push_back(values(ReplaceLast(index, values.ndim() - 1, {first + Index(lane * step)})));
+  }
   while (parts.size() > 1) {
     std::vector<PrimExpr> half;
     for (size_t i = 0; i < parts.size() / 2; ++i) half.push_back(combine(parts[i], parts[i + parts.size() / 2]));
@@ -139,7 +150,8 @@ Array<PrimExpr> ReplaceLast(const Array<PrimExpr>& index, size_t keep, const std
 }
 
 SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
-                              const AttentionAttrs& attrs, const std::string& kernel, bool is_part) {
+                              const AttentionAttrs& attrs, const std::string& kernel, bool is_part,
+                              const std::function<PrimExpr(const PrimExpr&)>& round) {
   size_t rank = products.ndim(), row = rank - 1;
   DataType dtype = products->dtype;
   Array<PrimExpr> shape = products->shape, rows = ReplaceLast(shape, row, {});
@@ -156,11 +168,21 @@ SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimEx
           rows, [&](const Array<PrimExpr>& i) { return sum(x(ReplaceLast(i, row, {k->var})), k); }, "attention_" + name,
           te::StageAttrs(kernel, name));
     }
-    te::IterVar k = te::ReduceAxis(tir::Range(analyzer.Simplify(tir::floordiv(shape[row], Index(kLanes)))), "k");
-    Tensor lanes = te::ComputeStage(
-        ReplaceLast(shape, row, {Index(kLanes)}),
-        [&](const Array<PrimExpr>& i) { return sum(x(ReplaceLast(i, row, {k->var * Index(kLanes) + i[row]})), k); },
-        "attention_" + name + "_lanes", te::StageAttrs(kernel, name + "_lanes"));
+    auto along = [&](int64_t width, const std::string& role) {
+      te::IterVar k = te::ReduceAxis(tir::Range(analyzer.Simplify(tir::floordiv(shape[row], Index(width)))), "k");
+      return te::ComputeStage(
+          ReplaceLast(shape, row, {Index(width)}),
+          [&](const Array<PrimExpr>& i) { return sum(x(ReplaceLast(i, row, {k->var * Index(width) + i[row]})), k); },
+          "attention_" + role, te::StageAttrs(kernel, role));
+    };
+    const int64_t count = VectorsAtOnce(DimValue(shape[row]));
+    Tensor lanes = along(count * kLanes, name + (count > 1 ? "_parts" : "_lanes"));
+    if (count > 1) {
+      lanes = te::ComputeStage(
+          ReplaceLast(shape, row, {Index(kLanes)}),
+          [&](const Array<PrimExpr>& i) { return Tree(lanes, i, count, combine, i[row], kLanes); },
+          "attention_" + name + "_lanes", te::StageAttrs(kernel, name + "_lanes"));
+    }
     return te::ComputeStage(
         rows, [&](const Array<PrimExpr>& i) { return Tree(lanes, i, kLanes, combine); }, "attention_" + name,
         te::StageAttrs(kernel, name));
@@ -174,10 +196,14 @@ SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimEx
     return is_part ? tir::select(tir::equal(most, none), tir::make_zero(dtype), most) : most;
   };
   Tensor exp = te::ComputeStage(
-      shape, [&](const Array<PrimExpr>& i) { return ExpUpToOne(scores(i) - shift(i)); }, "attention_exp",
-      te::StageAttrs(kernel, "exp"));
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr e = ExpUpToOne(scores(i) - shift(i));
+        return round ? round(e) : e;
+      },
+      "attention_exp", te::StageAttrs(kernel, "exp"));
   Tensor sum = reduce(
-      exp, "sum", [](const PrimExpr& e, const te::IterVar& k) { return te::Sum(e, {k}); },
+      exp, "sum", [&](const PrimExpr& e, const te::IterVar& k) { return te::Sum(tir::cast(dtype, e), {k}); },
       [](const PrimExpr& a, const PrimExpr& b) { return a + b; });
   return {max, exp, sum};
 }

@@ -60,6 +60,17 @@ ChannelLayout OrderedLayout(const LayoutArgs& args) {
   return layout.is_in_order() ? layout : ChannelLayout();
 }
 
+/// Whether a call gives finite numbers for finite ones. bfloat16 has the exponents of float32: only numbers
+/// beyond 3.39e38 become infinite, which nothing makes of what pads blocks that doesn't make them of all channels.
+bool KeepsFinite(const CallNode* call, DataType from) {
+  const DataType to = call->type_as<TensorTypeNode>()->dtype;
+  if (from.is_integral() || to.is_integral()) return true;
+  const auto op = Downcast<Op>(call->op);
+  const bool in_range = (to.is_float() && to.bits() >= 32 && to.bits() > from.bits()) ||
+                        (to.is_bfloat16() && from == DataType::Float(32));
+  return (op->name == "cast" && in_range) || FiniteRuleOf(op) == FiniteRule::kAlways;
+}
+
 }  // namespace
 
 /// One tensor in, one of the same shape out.
@@ -68,9 +79,8 @@ std::optional<LaidOutCall> ElementwiseLayoutRule(const CallNode* call, LayoutArg
   if (layout.is_plain()) return std::nullopt;
   // What pads a block must stay finite.
   const Shape shape = ShapeOf(args.Type(0));
-  const bool of_integers = args.Type(0)->dtype.is_integral() || call->type_as<TensorTypeNode>()->dtype.is_integral();
-  const bool keeps_finite = of_integers || FiniteRuleOf(Downcast<Op>(call->op)) == FiniteRule::kAlways;
-  if (!keeps_finite && shape.size() == 4 && layout.HasPadding(shape[1])) return std::nullopt;
+  const bool has_padding = shape.size() == 4 && layout.HasPadding(shape[1]);
+  if (has_padding && !KeepsFinite(call, args.Type(0)->dtype)) return std::nullopt;
   return SameCall(call, {args.Get(0, layout)}, call->attrs, layout);
 }
 

@@ -13,8 +13,9 @@ namespace {
 
 /// Whether computing the value twice would cost.
 bool IsExpensive(Schedule& sch, const BlockRV& block) {
-  static const std::set<std::string> kCheap = {"tir.if_then_else", "tir.likely", "tir.fabs",  "tir.abs",  "tir.floor",
-                                               "tir.ceil",         "tir.round",  "tir.trunc", "tir.sqrt", "tir.isnan"};
+  static const std::set<std::string> kCheap = {"tir.if_then_else", "tir.likely", "tir.fabs",     "tir.abs",
+                                               "tir.floor",        "tir.ceil",   "tir.round",    "tir.trunc",
+                                               "tir.sqrt",         "tir.isnan",  "tir.pair_half"};
   tir::Block node = sch.Get(block);
   bool expensive = false;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {

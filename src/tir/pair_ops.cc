@@ -24,6 +24,14 @@ PrimExpr ValueOf(const PrimExpr& word, bool high) {
 
 }  // namespace
 
+PrimExpr pair_half(PrimExpr value) {
+  if (value.dtype().element_of() != DataType::Float(32)) {
+    throw DTypeError(StrCat("tir.pair_half takes a float32, not ", value.dtype()));
+  }
+  const DataType half = DataType::BFloat(16, value.dtype().lanes());
+  return Call(half, Op::Get("tir.pair_half"), {std::move(value)});
+}
+
 PrimExpr pack_pair(PrimExpr low, PrimExpr high) {
   for (const PrimExpr& half : {low, high}) {
     if (!half.dtype().is_bfloat16() || half.dtype() != low.dtype()) {
@@ -43,6 +51,7 @@ PrimExpr dot_pairs(PrimExpr a, PrimExpr b) {
 }
 
 PrimExpr ExpandPairOp(const CallNode* call) {
+  if (IsCallTo(call, "tir.pair_half")) return cast(call->dtype, call->args[0]);
   if (IsCallTo(call, "tir.pack_pair")) {
     const PrimExpr high = left_shift(BitsOf(call->args[1], call->dtype), make_const(call->dtype, int64_t{kHalf}));
     return bitwise_or(BitsOf(call->args[0], call->dtype), high);

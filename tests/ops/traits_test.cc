@@ -236,6 +236,7 @@ TEST(Traits, OperatorsWithoutAGradient) {
                                           "nn.contrib_packed_attention",
                                           "nn.contrib_packing_attention",
                                           "nn.contrib_packed_dense_pairs",
+                                          "nn.contrib_pair_cast",
                                           "nn.contrib_packed_gru",
                                           "nn.contrib_packed_lstm",
                                           "nn.contrib_tile_conv2d_pairs",

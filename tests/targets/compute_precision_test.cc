@@ -25,7 +25,7 @@ TEST(ComputePrecision, RoundsOperandsWhereTheMachineSumsPairs) {
   PassContext::Scope scope(Asking("bf16"));
   ExpectPass(ComputePrecision(Target("llvm -mcpu=znver4")), kDense, R"(
 fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32], narrowed_layers=["text:2:86"]) {
-  nn.softmax(nn.dense(cast(%x, dtype="bfloat16"), cast(%w, dtype="bfloat16"), out_dtype="float32"))
+  nn.softmax(nn.dense(nn.contrib_pair_cast(%x), nn.contrib_pair_cast(%w), out_dtype="float32"))
 })");
 }
 

@@ -8,6 +8,9 @@
 
 namespace treadle::tir {
 
+/// A float32 rounded to bfloat16, half to even, as pack_pair takes it. Whether a number below the least normal one
+/// becomes 0 is the machine's choice, since dot_pairs may take it for 0 anyway; otherwise it is a cast.
+PrimExpr pair_half(PrimExpr value);
 /// The word of two bfloat16: one load where they are neighbours in memory. int32.
 PrimExpr pack_pair(PrimExpr low, PrimExpr high);
 /// a.low * b.low + a.high * b.high of two words (int32). float32; how it is rounded, and whether numbers below the

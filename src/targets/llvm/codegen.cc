@@ -23,6 +23,7 @@
 #include <set>
 
 #include "targets/cpu/machine.h"
+#include "targets/llvm/broadcast_operands.h"
 #include "targets/llvm/function_codegen.h"
 #include "targets/llvm/leak_on_unwind.h"
 #include "targets/llvm/module_codegen.h"
@@ -329,6 +330,7 @@ void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level,
   passes->run(*module, *modules);
   if (opt_level > kQuickLevel && llvm::Triple(module->getTargetTriple()).isX86()) {
     ReduceStrength(module, *builder, *functions);
+    FoldBroadcastOperands(module);
   }
 }
 

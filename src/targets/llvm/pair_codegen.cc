@@ -64,6 +64,18 @@ Value* FunctionCodegen::DotPairs(Value* sum, Value* a, Value* b, int lanes) {
   return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_bfdot, {sums, pairs}, {sum, a, b});
 }
 
+/// With vcvtneps2bf16; null where the machine doesn't have it.
+Value* FunctionCodegen::RoundPairHalf(const CallNode* op) {
+  const int lanes = op->dtype.lanes();
+  const TargetFeatures& features = module_->features();
+  if (!module_->HasBFloat16Dot() || features.arch != "x86_64") return nullptr;
+  if (lanes != 8 && (lanes != 16 || features.vector_lanes(32) < lanes)) return nullptr;
+  const llvm::Intrinsic::ID id =
+      lanes == 8 ? llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_256 : llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512;
+  auto* halves = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(lanes));
+  return b_.CreateBitCast(b_.CreateIntrinsic(halves, id, {VisitExpr(op->args[0])}), ValueType(op->dtype));
+}
+
 Value* FunctionCodegen::PairCall(const std::string& name, const CallNode* op) {
   if (module_->EmulatesIntrinsics()) return nullptr;
   if (name == "pack_pair") {
@@ -71,6 +83,7 @@ Value* FunctionCodegen::PairCall(const std::string& name, const CallNode* op) {
       return b_.CreateAlignedLoad(b_.getInt32Ty(), ElementPointer(first->buffer, first->indices[0]), llvm::Align(1));
     }
   }
+  if (name == "pair_half") return RoundPairHalf(op);
   if (name != "dot_pairs" || !module_->HasBFloat16Dot()) return nullptr;
   Value* a = VisitExpr(op->args[0]);
   return DotPairs(nullptr, a, VisitExpr(op->args[1]), op->dtype.lanes());

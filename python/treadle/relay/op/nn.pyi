@@ -183,6 +183,9 @@ def contrib_packing_attention(query: ExprLike, key: ExprLike, value: ExprLike, m
         zero_masked_rows: bool = False, key_block: int = 0) -> Expr:
     """Attention of dynamic sizes, which packs keys as it goes."""
 
+def contrib_pair_cast(data: ExprLike) -> Expr:
+    """float32 rounded to bfloat16; numbers below the least normal one may become 0."""
+
 def contrib_tile_conv2d_pairs(data: ExprLike, weight: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0),
         dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None,
         data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void'

@@ -89,9 +89,14 @@ class ProductNarrower : public MixedModeMutator {
       return known;
     }
     Expr& known = casts_[{e.get(), dtype.code()}];
-    if (!known.defined()) known = ops::MakeCast(e, dtype);
+    if (!known.defined()) known = MakeNarrower(e, dtype);
     kept_alive_.push_back(e);
     return known;
+  }
+
+  /// What isn't constant becomes bfloat16 only for products of pairs.
+  static Expr MakeNarrower(const Expr& e, DataType dtype) {
+    return dtype.is_bfloat16() ? ops::CallOp("nn.contrib_pair_cast", {e}) : ops::MakeCast(e, dtype);
   }
 
   template <typename AttrsT>

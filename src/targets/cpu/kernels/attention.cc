@@ -2,7 +2,7 @@
 // Attention: for a block of queries, scores of all keys, their softmax and its product with the values, all in cache.
 // With packed keys and values both products are register tiles; else a query at a time reads them as they are (a
 // decoder's step, bound by memory). Of bfloat16, products are of words of two neighbours (treadle/tir/pair_ops.h), sums
-// and the softmax of float32; its results are rounded before they meet the values.
+// and the softmax of float32; its exponentials are rounded before they are summed and meet the values.
 #include <algorithm>
 #include <limits>
 
@@ -225,10 +225,21 @@ void VectorizeLanes(Schedule& sch, const Nest& lanes) {
   sch.Vectorize(sch.GetLoops(init).back());
 }
 
+/// The lanes of a maximum or sum, which are under `loop`: of several vectors at once, or by themselves.
+void VectorizeParts(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop) {
+  const BlockRV lanes = stages.At(role + "_lanes");
+  if (!stages.Has(role + "_parts")) return VectorizeLanes(sch, {lanes, LoopsUnder(sch, lanes, loop)});
+  VectorizeLast(sch, LoopsUnder(sch, lanes, loop).back());
+  const BlockRV parts = stages.At(role + "_parts");
+  VectorizeLanes(sch, {parts, LoopsUnder(sch, parts, loop)});
+}
+
 /// A maximum or sum per row: lanes first, where there are such.
 void ScheduleRowReduction(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop) {
-  At(sch, stages.At(role), loop);
-  if (stages.Has(role + "_lanes")) VectorizeLanes(sch, At(sch, stages.At(role + "_lanes"), loop));
+  for (const char* part : {"", "_lanes", "_parts"}) {
+    if (stages.Has(role + part)) At(sch, stages.At(role + part), loop);
+  }
+  if (stages.Has(role + "_lanes")) VectorizeParts(sch, stages, role, loop);
 }
 
 /// A sum over `k` of rows of `d` neighbours, which stay in registers.
@@ -275,20 +286,22 @@ void ScheduleKeyBlocks(Schedule& sch, const Stages& stages, const LoopRV& block,
   };
   to_block({"total", "factors", "row_max"});
   At(sch, results, block);
-  to_block({"mixed", "rounded", "sum", "sum_lanes", "exp", "max", "max_lanes", "scores"});
+  to_block({"mixed", "sum", "sum_lanes", "sum_parts", "exp", "max", "max_lanes", "max_parts", "scores"});
   const std::vector<LoopRV> maxima = LoopsUnder(sch, stages.At("max"), block);
   const LoopRV keys = maxima[rows + 1];
   sch.Reorder({keys, maxima[rows]});
-  VectorizeLanes(sch, At(sch, stages.At("max_lanes"), keys));
-  for (const char* role : {"exp", "sum_lanes", "sum", "rounded", "mixed"}) {
+  for (const char* role : {"max_lanes", "max_parts"}) {
+    if (stages.Has(role)) At(sch, stages.At(role), keys);
+  }
+  VectorizeParts(sch, stages, "max", keys);
+  for (const char* role : {"exp", "sum_parts", "sum_lanes", "sum", "mixed"}) {
     if (stages.Has(role)) sch.ReverseComputeAt(stages.At(role), keys);
   }
   sch.ReverseComputeAt(results, keys);
   const Nest scores = At(sch, stages.At("scores"), keys);
   ScheduleProduct(sch, stages.At("products"), scores.axes[rows], scores.axes.back(), tile, row_axis, steps);
   VectorizeLast(sch, LoopsUnder(sch, stages.At("exp"), keys).back());
-  if (stages.Has("rounded")) VectorizeLast(sch, LoopsUnder(sch, stages.At("rounded"), keys).back());
-  VectorizeLanes(sch, {stages.At("sum_lanes"), LoopsUnder(sch, stages.At("sum_lanes"), keys)});
+  VectorizeParts(sch, stages, "sum", keys);
   const std::vector<LoopRV> axes = LoopsUnder(sch, results, keys);
   ScheduleProduct(sch, stages.At("mixed"), axes[rows], axes.back(), tile, row_axis, steps);
 }
@@ -310,7 +323,6 @@ void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine& m
     ScheduleKeyBlocks(sch, stages, block, row_axis, tile, steps);
   } else {
     ScheduleProduct(sch, stages.At("mixed"), m[1], out[rank - 1], tile, row_axis, steps);
-    if (stages.Has("rounded")) VectorizeLast(sch, At(sch, stages.At("rounded"), block).axes.back());
     ScheduleRowReduction(sch, stages, "sum", block);
     VectorizeLast(sch, At(sch, stages.At("exp"), block).axes.back());
     ScheduleRowReduction(sch, stages, "max", block);

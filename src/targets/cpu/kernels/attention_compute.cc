@@ -174,13 +174,8 @@ Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Ten
   auto mask = [&](const Array<PrimExpr>& i) {
     return LoadBroadcast(inputs[3], ReplaceLast(i, rank - 1, {scores.AmongAll(i, i[scores.rows()], 1)}), all);
   };
-  const SoftmaxStages softmax = SoftmaxOfScores(products, mask, options, kernel, scores.in_blocks());
-  te::Tensor weights = softmax.exp;
-  if (pairs) {
-    weights = te::ComputeStage(
-        scores.shape, [&](const Array<PrimExpr>& i) { return tir::cast(kHalf, softmax.exp(i)); }, "attention_rounded",
-        StageAttrs(kernel, "rounded"));
-  }
+  const std::function<PrimExpr(const PrimExpr&)> round = pairs ? tir::pair_half : nullptr;
+  const SoftmaxStages softmax = SoftmaxOfScores(products, mask, options, kernel, scores.in_blocks(), round);
   const int64_t per_word = pairs ? 2 : 1;
   te::IterVar n =
       te::ReduceAxis(tir::Range(scores.in_blocks() ? Dim(options.key_block / per_word) : value->shape[rank - 1]), "n");
@@ -189,7 +184,7 @@ Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Ten
       ReplaceLast(scores.shape, scores.rows(), {out[rank - 1]}),
       [&](const Array<PrimExpr>& i) {
         const PrimExpr column = i[scores.rows()], at = scores.AmongAll(i, n->var, per_word);
-        return te::Sum(term([&](const PrimExpr& k) { return weights(ReplaceLast(i, scores.rows(), {k})); }, n->var,
+        return te::Sum(term([&](const PrimExpr& k) { return softmax.exp(ReplaceLast(i, scores.rows(), {k})); }, n->var,
                             value(ReplaceLast(i, batch, {floordiv(column, panel), at, floormod(column, panel)}))),
                        {n});
       },

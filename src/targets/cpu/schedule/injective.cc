@@ -62,7 +62,9 @@ bool IsScattered(Schedule& sch, const BlockRV& block, int64_t lanes) {
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
     const auto* call = e.as<tir::CallNode>();
     const auto* op = call != nullptr ? call->op.as<OpNode>() : nullptr;
-    calls |= call != nullptr && (op == nullptr || op->name != "tir.if_then_else");
+    // One instruction, as a cast is.
+    const bool cheap = op != nullptr && (op->name == "tir.if_then_else" || op->name == "tir.pair_half");
+    calls |= call != nullptr && !cheap;
   });
   if (calls) return false;
   const tir::Var last = node->iter_vars.back()->var;
