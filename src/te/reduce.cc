@@ -51,8 +51,13 @@ PrimExpr SimpleReduce(PrimExpr source, Array<IterVar> axis, Array<PrimExpr> init
 CommReducer ArgReducer(DataType index_dtype, DataType value_dtype, bool greatest, bool last) {
   Var li("li", index_dtype), lv("lv", value_dtype), ri("ri", index_dtype), rv("rv", value_dtype);
   PrimExpr better = greatest ? lv > rv : lv < rv;
+  PrimExpr tie = tir::equal(lv, rv);
+  if (value_dtype.is_float() || value_dtype.is_bfloat16()) {  // NaN counts as the extreme
+    better = (better || tir::isnan(lv)) && !tir::isnan(rv);
+    tie = tie || (tir::isnan(lv) && tir::isnan(rv));
+  }
   PrimExpr earlier = last ? li > ri : li < ri;
-  PrimExpr keep = better || (tir::equal(lv, rv) && earlier);
+  PrimExpr keep = better || (tie && earlier);
   // The neutral index loses every tie, so that inputs that are all equal to the neutral value still give an index.
   PrimExpr index = last ? tir::min_value(index_dtype) : tir::max_value(index_dtype);
   PrimExpr value = greatest ? tir::neg_infinity(value_dtype) : tir::infinity(value_dtype);

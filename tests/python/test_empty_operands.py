@@ -237,6 +237,18 @@ def test_nothing_is_cut_out_of_blocks_of_channels(target, level):
     assert run(made, {"x": floats(1, 7, 5)}, target, level).shape == (1, 20, 0)
 
 
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("heads, size, of_values", [(2, 0, 3), (4, 0, 3), (2, 2, 0)])
+def test_heads_without_elements(heads, size, of_values, dynamic, target, level):
+    """Scores without terms are all 0: results are means of the values."""
+    inputs = {"q": floats(1, 3, heads * size), "k": floats(1, 4, 2 * size), "v": np.arange(8 * of_values, dtype="f4").reshape(1, 4, -1)}
+    node = helper.make_node("Attention", list(inputs), ["y"], q_num_heads=heads, kv_num_heads=2)
+    with np.errstate(divide="ignore"):  # 1 / sqrt(size)
+        expected = onnx.reference.ReferenceEvaluator(model([node], inputs, {}, False, opset=23)).run(None, inputs)[0]
+    result = run(model([node], inputs, {}, dynamic, opset=23), inputs, target, level)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
 def test_batches_are_resampled_beside_what_stays():
     """Four dimensions from the first to the last one that changes its size."""
     nodes, inputs = resized("linear", (2, 1, 1, 1))

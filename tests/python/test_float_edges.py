@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What IEEE 754 says of zeros, infinities, NaN and arguments out of a function's domain, as NumPy does it."""
+import itertools
 import warnings
 
 import numpy as np
@@ -31,6 +32,25 @@ def assert_same(ours, theirs):
     np.testing.assert_allclose(ours, theirs, rtol=2e-6)
     number = ~np.isnan(theirs)
     np.testing.assert_array_equal(np.signbit(ours[number]), np.signbit(theirs[number]))
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c", "stackvm"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("last", [False, True])
+def test_places_of_nan(dtype, last, target):
+    """NaN counts as the greatest and as the least, whichever dimension is searched, of known or dynamic size."""
+    rng = np.random.default_rng(5)
+    x = rng.choice([np.nan, np.inf, -np.inf, 1, 2, 0], (12, 9), p=[.1, .1, .1, .3, .3, .1]).astype(dtype)
+    cases = list(itertools.product((0, 1), (("ArgMax", np.argmax), ("ArgMin", np.argmin))))
+    nodes = [helper.make_node(op, ["x"], [f"y{i}"], axis=axis, keepdims=0, select_last_index=int(last))
+             for i, (axis, (op, _)) in enumerate(cases)]
+    for shape in (x.shape, ["m", "n"]):
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), shape)],
+                                  [helper.make_empty_tensor_value_info(node.output[0]) for node in nodes])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        for ours, (axis, (_, numpys)) in zip(treadle.compile(model, target=target).run(None, {"x": x}), cases):
+            expected = x.shape[axis] - 1 - numpys(np.flip(x, axis), axis) if last else numpys(x, axis)
+            np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize("target", ["llvm -mcpu=native", "c"])

@@ -67,15 +67,12 @@ Expr Attention::Heads(size_t i, const char* attribute) {
     n_.Ignore({attribute});
     return x;
   }
-  int64_t heads = n_.Int(attribute);
-  if (RankOf(x) == 3 && heads > 0 && AsConstInt(TypeOf(x)->shape[2]) == nullptr) {
-    return n_.Transpose(WithHeads(Term(n_, x), heads, StrCat("'", attribute, "'").c_str()), {0, 2, 1, 3});
-  }
-  const int64_t size = RankOf(x) == 3 ? n_.StaticDim(x, 2) : -1;
-  if (size < 0 || heads < 1 || size % heads != 0) {
+  const int64_t heads = n_.Int(attribute);
+  const int64_t* size = RankOf(x) == 3 ? AsConstInt(TypeOf(x)->shape[2]) : nullptr;
+  if (RankOf(x) != 3 || heads < 1 || (size != nullptr && *size % heads != 0)) {
     n_.Invalid(StrCat("'", attribute, "' is ", heads, ", which doesn't fit the operand"));
   }
-  return n_.Transpose(n_.Reshape(x, {0, 0, heads, size / heads}), {0, 2, 1, 3});
+  return n_.Transpose(WithHeads(Term(n_, x), heads, StrCat("'", attribute, "'").c_str()), {0, 2, 1, 3});
 }
 
 Expr Attention::WithPast(const Expr& value, size_t past) {
