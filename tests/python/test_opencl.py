@@ -310,6 +310,22 @@ def test_pads_that_a_run_knows():
     np.testing.assert_array_equal(padded, np.pad(x, [(1, 0), (0, 2)], constant_values=7))
 
 
+def test_sequences_go_to_the_device_and_back():
+    device()
+    graph = helper.make_graph(
+        [helper.make_node("SplitToSequence", ["x", "parts"], ["s"], axis=0), helper.make_node("Abs", ["x"], ["a"]),
+         helper.make_node("SequenceInsert", ["s", "a"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3]),
+         helper.make_tensor_value_info("parts", TensorProto.INT64, ["k"])],
+        [helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9),
+                            target="opencl")
+    x = -np.arange(15, dtype="float32").reshape(5, 3)
+    got = model.run(None, {"x": x, "parts": np.array([2, 3], "int64")})[0]
+    for part, expected in zip(got, [x[:2], x[2:], -x], strict=True):
+        np.testing.assert_array_equal(part, expected)
+
+
 def test_the_library_keeps_llvm_to_itself():
     """The LLVM of PoCL took the default register allocator that ours had set, where no cached kernel spared it."""
     maps = pathlib.Path("/proc/self/maps").read_text().split()

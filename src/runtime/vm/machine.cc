@@ -11,6 +11,7 @@
 #include "runtime/vm/tensor_pool.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/base/error.h"
+#include "treadle/base/stack_guard.h"
 #include "treadle/runtime/last_error.h"
 #include "treadle/runtime/run_limits.h"
 #include "treadle/runtime/thread_pool.h"
@@ -499,24 +500,37 @@ void VirtualMachine::Loop(size_t base) {
   }
 }
 
+ObjectRef VirtualMachine::OnDevice(const NDArrayNode* tensor, int64_t device_type) {
+  if (tensor->tensor.device.device_type == device_type) return GetRef<NDArray>(tensor);
+  NDArray copy = Alloc(tensor->shape, DataType(tensor->tensor.dtype),
+                       device_type == kDLCPU ? kOnCpu : static_cast<int32_t>(device_type));
+  copy.CopyFrom(tensor->tensor);
+  if (profile_ != nullptr) profile_->AddCopy(tensor->tensor, tensor->tensor, copy->tensor);
+  return copy;
+}
+
+ObjectRef VirtualMachine::OnDevice(const ObjectRef& value, int64_t device_type) {
+  if (const auto* tensor = value.as<NDArrayNode>()) return OnDevice(tensor, device_type);
+  const auto* data = value.as<AdtValueNode>();
+  if (data == nullptr) return value;
+  std::vector<ObjectRef> fields;
+  bool same = true;
+  // A list is as deep as it is long.
+  for (const ObjectRef& field : data->fields) {
+    fields.push_back(WithEnoughStack([&] { return OnDevice(field, device_type); }));
+    same = same && fields.back().same_as(field);
+  }
+  return same ? value : AdtValue(data->tag, std::move(fields));
+}
+
 void VirtualMachine::ExecuteTensor(const Instruction& i) {
   switch (i.op) {
     case Opcode::kLoadConst:
       r_[i.dst] = i.b == kOnCpu ? model_->constants_[static_cast<size_t>(i.imm)] : model_->placed_.at({i.imm, i.b});
       break;
-    case Opcode::kDeviceCopy: {
-      const NDArrayNode* tensor = TensorAt(i.a);
-      ObjectRef value = r_[i.a];
-      if (tensor->tensor.device.device_type != i.imm) {
-        NDArray copy = Alloc(tensor->shape, DataType(tensor->tensor.dtype),
-                             i.imm == kDLCPU ? kOnCpu : static_cast<int32_t>(i.imm));
-        copy.CopyFrom(tensor->tensor);
-        if (profile_ != nullptr) profile_->AddCopy(tensor->tensor, tensor->tensor, copy->tensor);
-        value = copy;
-      }
-      r_[i.dst] = value;
+    case Opcode::kDeviceCopy:
+      r_[i.dst] = r_[i.a].as<AdtValueNode>() != nullptr ? OnDevice(r_[i.a], i.imm) : OnDevice(TensorAt(i.a), i.imm);
       break;
-    }
     case Opcode::kAllocTensor: {
       const Frame& frame = frames_.back();
       auto place = [&] { return PlaceOfResult(model_->program_, *frame.function, frame.pc, i.dst); };

@@ -99,6 +99,9 @@ class VirtualMachine {
   void RunKernel(const Instruction& i);
   void ProfileKernel(const Instruction& i);
   NDArray Alloc(const std::vector<int64_t>& shape, DataType dtype, int32_t device_type = kOnCpu);
+  /// The tensor on the device; of data, such as a list, its tensors.
+  ObjectRef OnDevice(const NDArrayNode* tensor, int64_t device_type);
+  ObjectRef OnDevice(const ObjectRef& value, int64_t device_type);
   NDArray AppendRow(ObjectRef& acc, const NDArray& row);
   const NDArrayNode* TensorAt(int64_t index) const;
   /// As TensorAt; fails for tensors that aren't on the CPU, whose elements the machine can't reach.
