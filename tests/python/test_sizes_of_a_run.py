@@ -503,6 +503,22 @@ def test_rows_in_use_of_batches_that_only_a_run_knows():
         compiled.run(None, {**feeds, "less": np.array([4, 4], np.int32)})
 
 
+@pytest.mark.parametrize("length", ["2", "k"])
+@pytest.mark.parametrize("op", ["Squeeze", "Unsqueeze", "ReduceSum<keepdims=0>", "ReduceMax<keepdims=0>"])
+def test_axes_that_are_given_twice(op, length):
+    """The number of axes tells the rank of the result."""
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21]>
+    g (float[a, b, c] x, int64[{length}] axes) => (y) {{ [it] y = {op}(x, axes) }}""")
+    compiled = tvm.compile(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for axes in ([1, 2], [-1, 1]):
+        feeds = {"x": floats(2, 1, 1), "axes": np.array(axes)}
+        np.testing.assert_array_equal(compiled.run(None, feeds)[0], session.run(None, feeds)[0])
+    for axes in ([1, 1], [2, -1] if op != "Unsqueeze" else [4, -1]):
+        with pytest.raises(tvm.Error, match=r"node 'it' \(.*\): number of different axes 1; expected 2"):
+            compiled.run(None, {"x": floats(2, 1, 1), "axes": np.array(axes)})
+
+
 def test_batches_of_a_scan_beside_a_known_one():
     model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 8]>
     g (float[b, n] state, float[2, 5, 1] x) => (y, z) {

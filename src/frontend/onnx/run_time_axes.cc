@@ -98,7 +98,7 @@ AxisOrder MaskedLast(const Term& mask) {
   return {mask, order.Sum({1}), position};
 }
 
-AxisOrder AxesLast(const Term& axes, int rank) {
+AxisOrder AxesLast(const Term& axes, int rank, bool distinct) {
   NodeImport& n = axes.node();
   const Term dims = IntVec(n, Numbers(rank));
   const DataType i64 = kInt64;
@@ -108,7 +108,9 @@ AxisOrder AxesLast(const Term& axes, int rank) {
   const Term given(n, CheckedValues(n, listed, "index", IntNum(n, rank), "axis"));
   const Term is_axis = dims.Expand(1) == given.Expand(0);  // (rank, axes)
   const Term mask = is_axis.Reduce("any", {1});
-  return MaskedLast(mask);
+  if (!distinct) return MaskedLast(mask);
+  const Term count = onnx::DimOf(listed, 0);
+  return MaskedLast(mask && EqualTo(mask.As(i64).Reduce("sum", {0}), count, "number of different axes") == count);
 }
 
 Term TransposeBy(const Term& x, const Term& order) { return x.Op("dyn.transpose", order); }

@@ -15,8 +15,9 @@ struct AxisOrder {
   Term position;  ///< int64 (rank): where each dimension went; the inverse of `order`
 };
 
-/// Of the axes in `axes`, an integer scalar or vector; one that is out of range is an error when the model runs.
-AxisOrder AxesLast(const Term& axes, int rank);
+/// Of the axes in `axes`, an integer scalar or vector; one that is out of range is an error when the model runs, and
+/// where they are to be `distinct`, one that is given twice.
+AxisOrder AxesLast(const Term& axes, int rank, bool distinct = false);
 /// A list that has so many entries, which is checked when it runs.
 Term OfLength(const Term& list, int64_t length);
 /// Of those that the mask says, a bool for each of them.

@@ -43,7 +43,7 @@ Expr ImportRunTimeSqueeze(NodeImport& n) {
   const int rank = x.rank();
   const int64_t left = rank - Length(axes);
   if (left < 0) n.Invalid("'axes' has more entries than there are dimensions");
-  AxisOrder order = AxesLast(axes, rank);
+  AxisOrder order = AxesLast(axes, rank, true);
   return ReshapeTo(x, ShapeOf(x).Take(order.order.Slice(0, 0, left)));
 }
 
@@ -51,7 +51,7 @@ Expr ImportRunTimeUnsqueeze(NodeImport& n) {
   const int64_t declared = n.DeclaredRank();
   Term x = In(n, 0), axes = ListIn(n, 1, "axes", declared < 0 ? -1 : declared - n.Rank(0));
   const int rank = x.rank() + static_cast<int>(Length(axes));
-  AxisOrder order = AxesLast(axes, rank);
+  AxisOrder order = AxesLast(axes, rank, true);
   // The operand's sizes, then ones; in the order of the result.
   Term ones = IntVec(n, Axes(static_cast<size_t>(Length(axes)), 1));
   Term sizes = x.rank() == 0 ? ones : Concat({ShapeOf(x), ones}, 0);
@@ -68,7 +68,8 @@ RunTimeReduction::RunTimeReduction(NodeImport& n, bool keepdims, bool noop) : ke
   }
   const int64_t* length = AsConstInt(axes.shape()[0]);
   if (length == nullptr && !keepdims) throw UnknownLength{1, "axes"};
-  AxisOrder order = AxesLast(axes, rank_);
+  // Those that are given twice tell another rank of the result.
+  AxisOrder order = AxesLast(axes, rank_, !keepdims);
   if (length == nullptr && !noop) {  // no axes at all: all of them
     Term none = DimOf(axes, 0) == 0;
     Term dims = Iota(IntNum(n, rank_));
