@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -147,6 +148,26 @@ def test_attention_reads_words_from_memory_as_operands(tmp_path):
     dots = re.findall(r"vdpbf16ps\s.*", text)
     assert len(dots) >= 8 and all("{1to16}" in dot for dot in dots)
     assert "vcvtneps2bf16" in text
+
+
+def test_a_word_is_read_before_it_is_overwritten():
+    """Nothing may move a product's read of memory behind the store that follows it."""
+    from treadle.script import tir as T
+
+    @T.prim_func
+    def f(A: T.Buffer((2,), "bfloat16"), B: T.Buffer((16,), "int32"), C: T.Buffer((16,), "float32")):
+        T.func_attr({"global_symbol": "f", "tir.noalias": True})
+        for i in T.vectorized(16):
+            C[i] = T.call_intrin("float32", "tir.dot_pairs", T.call_intrin("int32", "tir.pack_pair", A[0], A[1]), B[i])
+        A[0] = T.bfloat16(0)
+        A[1] = T.bfloat16(0)
+
+    ones_and_twos = np.full(16, 0x3f804000, np.int32)
+    a = treadle.nd.array(np.array([2, 1], ml_dtypes.bfloat16))
+    c = treadle.nd.array(np.zeros(16, np.float32))
+    treadle.build(f, target="llvm -mcpu=native")["f"](a, treadle.nd.array(ones_and_twos), c)
+    np.testing.assert_array_equal(c.numpy(), np.full(16, 5, np.float32))
+    np.testing.assert_array_equal(a.numpy().astype(np.float32), [0, 0])
 
 
 @pytest.mark.parametrize("target", ["stackvm", "c", "llvm -mcpu=native", PAIRS])

@@ -9,6 +9,7 @@
 #include <llvm/IR/PatternMatch.h>
 #include <llvm/Transforms/Utils/Local.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "treadle/base/text.h"
@@ -38,13 +39,12 @@ llvm::LoadInst* BroadcastLoad(llvm::Value* operand) {
   return load != nullptr && load->isSimple() && load->getType()->getPrimitiveSizeInBits() == 32 ? load : nullptr;
 }
 
-/// Whether the call may read the word itself: nothing between writes to memory.
+/// Whether the call may read the word itself. LLVM orders code given as text after stores before it, but not before
+/// those that follow: only where the block has none, as in loops of register tiles.
 bool CanSink(const llvm::LoadInst* load, const llvm::Instruction* call) {
-  if (load->getParent() != call->getParent()) return false;
-  for (const llvm::Instruction* i = load->getNextNode(); i != call; i = i->getNextNode()) {
-    if (i == nullptr || i->mayWriteToMemory()) return false;
-  }
-  return true;
+  const llvm::BasicBlock* block = call->getParent();
+  return load->getParent() == block &&
+         std::none_of(block->begin(), block->end(), [](const llvm::Instruction& i) { return i.mayWriteToMemory(); });
 }
 
 void ReadWord(llvm::IntrinsicInst* call, unsigned broadcast, llvm::LoadInst* load) {
