@@ -146,8 +146,8 @@ def continuation(text, count, longest=3):
     return []
 
 
-def read_bandwidth(size, repeat=5):
-    """Bytes per second that all threads read, by Treadle: the largest of `size` bytes of numbers, at most 1 GiB."""
+def read_bandwidth(size, threads=0, repeat=5):
+    """Bytes per second that `threads` (0: all) read, by Treadle: the largest of `size` bytes of numbers, at most 1 GiB."""
     from onnx import TensorProto, helper
     rows = 64
     size = min(max(size, 1 << 20), 1 << 30) // (4 * rows) * (4 * rows)
@@ -155,7 +155,7 @@ def read_bandwidth(size, repeat=5):
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, size // 4 // rows])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows])])
     context = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
-                                                ir_version=8)).create_context()
+                                                ir_version=8), threads=threads).create_context()
     x, times = np.ones((rows, size // 4 // rows), np.float32), []
     for _ in range(repeat):
         start = time.perf_counter()
@@ -235,7 +235,7 @@ def main(arguments=None):
     else:
         results, prompt_seconds, seconds, steps = generator(prompts, a.tokens, sampler, a.stop)
     tokens = max(map(len, results)) - 1 if a.speculate else steps  # the first is the prefill's
-    bandwidth = read_bandwidth(generator.weight_bytes)
+    bandwidth = read_bandwidth(generator.weight_bytes, a.threads)
     report = {"tokens": results, "prompt_tokens_per_second": sum(map(len, prompts)) / prompt_seconds,
               "tokens_per_second": len(prompts) * tokens / seconds if steps else None, "steps": steps,
               "bound_tokens_per_second": len(prompts) * bandwidth / generator.weight_bytes,
