@@ -386,6 +386,22 @@ TEST(TransposeLoads, ThreeColumnsAreReadAsTheyAre) {
   ExpectBody(TransposeLoads, text, text);
 }
 
+TEST(InterleaveStores, VectorsThatFillEachOthersGapsAreOne) {
+  ExpectBody(InterleaveStores, "A[ramp(n, 2, 4)] = broadcast(1f32, 4)\n A[ramp((n + 1), 2, 4)] = broadcast(2f32, 4)",
+             "A[ramp(n, 1, 8)] = shuffle([broadcast(1f32, 4), broadcast(2f32, 4)], [0, 4, 1, 5, 2, 6, 3, 7])");
+}
+
+TEST(InterleaveStores, OthersStay) {
+  for (const char* text : {
+           "A[ramp(n, 2, 4)] = broadcast(1f32, 4)\n A[ramp((n + 2), 2, 4)] = broadcast(2f32, 4)",
+           "A[ramp((n + 1), 2, 4)] = broadcast(1f32, 4)\n A[ramp(n, 2, 4)] = broadcast(2f32, 4)",
+           "A[ramp(n, 2, 4)] = broadcast(1f32, 4)\n A[ramp((n + 1), 2, 4)] = A[ramp(n, 2, 4)]",
+           "A[ramp(n, 4, 4)] = broadcast(1f32, 4)\n A[ramp((n + 1), 4, 4)] = broadcast(2f32, 4)",
+       }) {
+    ExpectBody(InterleaveStores, text, text);
+  }
+}
+
 TEST(StridedAccess, IsDescribedPerLoop) {
   const PrimFunc f =
       ParsePrimFunc(std::string(kHead) +

@@ -31,6 +31,7 @@ const std::vector<LoweringPass>& LoweringPasses() {
       {"UnrollLoop", UnrollLoop, "unrolled loops are written out"},
       {"Simplify", SimplifyFunc, "what partition and unrolling made constant is folded"},
       {"TransposeLoads", TransposeLoads, "vectors across rows of memory are read as rows"},
+      {"InterleaveStores", InterleaveStores, "vectors that are stored between each other become one"},
       {"TrimLists", TrimLists, "loops over lists of different lengths end where their list does"},
       {"CommonSubexpr", CommonSubexpr, "equal subexpressions are computed once"},
       {"LegalizeNarrowFloat", LegalizeNarrowFloat, "16-bit floats are computed with as float32"},

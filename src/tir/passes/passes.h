@@ -76,6 +76,8 @@ PrimFunc InjectVirtualThread(PrimFunc func, const LowerConfig& config);
 PrimFunc InjectDoubleBuffer(PrimFunc func, const LowerConfig& config);
 /// Vectors of elements at small distances are read as whole vectors (see strided_access.h for the analysis).
 PrimFunc CoalesceStridedAccess(PrimFunc func, const LowerConfig& config);
+/// Neighbouring stores of 2 or 4 vectors whose elements fill each other's gaps become one of the interleaved vector.
+PrimFunc InterleaveStores(PrimFunc func, const LowerConfig& config);
 /// Allocations that aren't in use at the same time share memory.
 PrimFunc StorageRewrite(PrimFunc func, const LowerConfig& config);
 /// Conditions that a loop doesn't change are tested before it.

@@ -95,6 +95,11 @@ int WidestBits(const tir::Block& node) {
   return bits;
 }
 
+/// Whether rows are the few channels of a pixel, of less than 32 bits each: too little for tiles that are transposed.
+bool IsFewChannels(const tir::Block& node, int64_t row) {
+  return (row == 2 || row == 4) && node->writes.size() == 1 && node->writes[0]->buffer->dtype.bits() < 32;
+}
+
 /// Results whose neighbours lie far apart in what they are read from: tiles of four by a vector, which lowering reads
 /// as rows and transposes in registers. Whether that was done.
 bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
@@ -119,6 +124,21 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   join(along);
   join(across);
   const int64_t rows = extent_of(loops[across]), row = extent_of(loops[along]);
+  if (IsFewChannels(node, row) && rows >= kLine) {
+    // A vector of each of them, which are stored as one (tir/passes/interleave_stores.cc).
+    std::vector<LoopRV> outer, vectors = sch.Split(loops[across], {kRest, PrimExpr(kLine)});
+    for (size_t i = 0; i < loops.size(); ++i) {
+      if (i != across && i != along && loops[i].defined()) outer.push_back(loops[i]);
+    }
+    outer.push_back(vectors[0]);
+    std::vector<LoopRV> order = outer;
+    order.insert(order.end(), {loops[along], vectors[1]});
+    sch.Reorder(order);
+    sch.Vectorize(vectors[1]);
+    sch.Unroll(loops[along]);
+    FuseParallel(sch, outer, work);
+    return true;
+  }
   int64_t lanes = VectorLanes(row);
   if (lanes == 0) lanes = row > kLine ? kRow * 2 : kRow;  // the tail is split off
   if (rows < kRow || row < lanes) return false;
