@@ -36,8 +36,8 @@ struct SoftmaxStages {
 };
 /// The softmax along the last dimension of `products` (rows.., n), products of queries and keys. Of them all are looked
 /// at, so that those beyond the keys must be masked. `mask`: what is added to the score at an index. `is_part`: there
-/// are other keys, so that rows may be masked as a whole; their maximum is -inf, their exponentials are 0. `narrow`:
-/// the type that exponentials are rounded to, also those of the sums, so that weights still add up to 1; void: none.
+/// are other keys, so that rows may be masked as a whole; their maximum is -inf, their exponentials are 0. `round`:
+/// what exponentials become, also those of the sums, so that weights still add up to 1; none: they stay.
 SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
                               const AttentionAttrs& attrs, const std::string& kernel, bool is_part = false,
                               const std::function<PrimExpr(const PrimExpr&)>& round = {});

@@ -237,6 +237,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   // Products of bfloat16 (pair_codegen.cc).
   /// The words of two neighbours, and dot products, where the machine has instructions for them; else null.
   Value* PairCall(const std::string& name, const tir::CallNode* op);
+  /// A float32 rounded to bfloat16 by one instruction; null where the machine has none for as many lanes.
   Value* RoundPairHalf(const tir::CallNode* op);
   /// `sum + dot` in one instruction where `dot` is a dot product of pairs and the machine has one; else null.
   Value* AddDotPairs(const PrimExpr& sum, const PrimExpr& dot);

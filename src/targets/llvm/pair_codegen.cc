@@ -64,7 +64,6 @@ Value* FunctionCodegen::DotPairs(Value* sum, Value* a, Value* b, int lanes) {
   return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_bfdot, {sums, pairs}, {sum, a, b});
 }
 
-/// With vcvtneps2bf16; null where the machine doesn't have it.
 Value* FunctionCodegen::RoundPairHalf(const CallNode* op) {
   const int lanes = op->dtype.lanes();
   const TargetFeatures& features = module_->features();

@@ -4,7 +4,6 @@
 #include "ops/infer.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/compute.h"
-#include "treadle/ops/make.h"
 #include "treadle/ops/traits.h"
 #include "treadle/tir/pair_ops.h"
 
