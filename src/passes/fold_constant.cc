@@ -18,11 +18,10 @@
 namespace treadle::relay {
 namespace {
 
-/// A folded value is at most so large, and what all values folded by one run of the pass add to the constants that
-/// they replace. Large enough for the weights of VGG-19 (392 MiB the largest), which some files hold as one value and a
-/// shape; a file of a few bytes must not fill the memory.
-constexpr int64_t kMaxResultBytes = int64_t{512} << 20;
-constexpr int64_t kMaxTotalBytes = int64_t{1} << 30;
+/// What all values folded by one run of the pass add to the constants that they replace, beside as much as the
+/// function's constants take. Large enough for the weights of VGG-19 (392 MiB the largest), which some files hold as
+/// one value and a shape; a file of a few bytes must not fill the memory.
+constexpr int64_t kMaxAddedBytes = int64_t{1} << 30;
 
 /// Multiply-adds that one run of the pass spends: some seconds of the interpreter that folds.
 constexpr double kMaxMacs = 1e8;
@@ -63,6 +62,15 @@ std::optional<int64_t> StaticBytes(const Type& type) {
   return runtime::TensorBytes(StaticShape(tensor, "constant folding"), tensor->dtype);
 }
 
+/// Bytes of the function's constants, each counted once.
+int64_t ConstantBytes(const Function& func) {
+  int64_t total = 0;
+  PostOrderVisit(func->body, [&](const Expr& e) {
+    if (const auto* constant = e.as<ConstantNode>()) total = CheckedAdd(total, constant->data.nbytes());
+  });
+  return total;
+}
+
 /// What several calls have as an operand: constants, and calls that may become constants.
 std::unordered_set<const Object*> SharedOperands(const Function& func) {
   std::unordered_set<const Object*> met, shared;
@@ -101,13 +109,14 @@ class SharedResults {
     shared_.insert(result.get());
     results_.emplace(Hash(call), std::pair(GetRef<Expr>(call), result));
   }
+  /// Whether other calls need the operand, too.
+  bool Has(const Expr& arg) const { return shared_.count(arg.get()) != 0; }
 
  private:
   bool IsShared(const CallNode* call) const {
-    auto shared = [this](const Expr& arg) { return shared_.count(arg.get()) != 0; };
-    return std::any_of(call->args.begin(), call->args.end(), shared) &&
+    return std::any_of(call->args.begin(), call->args.end(), [this](const Expr& arg) { return Has(arg); }) &&
            std::all_of(call->args.begin(), call->args.end(),
-                       [&](const Expr& arg) { return shared(arg) || !SmallBytes(arg).empty(); });
+                       [this](const Expr& arg) { return Has(arg) || !SmallBytes(arg).empty(); });
   }
   /// The elements of a small constant; empty for others.
   static std::string_view SmallBytes(const Expr& arg) {
@@ -143,7 +152,8 @@ class SharedResults {
 class Folder : public ExprMutator {
  public:
   using ExprMutator::VisitExpr_;
-  explicit Folder(const Function& func) : shared_(func) {}
+  explicit Folder(const Function& func)
+      : shared_(func), max_added_bytes_(CheckedAdd(kMaxAddedBytes, ConstantBytes(func))) {}
 
   Expr VisitExpr_(const FunctionNode* op) override {
     if (op->is_primitive()) return GetRef<Expr>(op);
@@ -219,19 +229,21 @@ class Folder : public ExprMutator {
     }
     if (Expr known = shared_.Find(call); known.defined()) return known;
     auto bytes = StaticBytes(pre->checked_type());
-    if (!bytes || *bytes > kMaxResultBytes) return Expr();
-    int64_t given = 0;
-    for (const Expr& arg : call->args) given += StaticBytes(SetType(arg)).value_or(0);
+    if (!bytes) return Expr();
+    int64_t given = 0, added = *bytes;
+    for (const Expr& arg : call->args) {
+      const int64_t size = StaticBytes(SetType(arg)).value_or(0);
+      given += size;
+      if (!shared_.Has(arg)) added -= size;
+    }
+    added = std::max<int64_t>(added, 0);
+    if (added_bytes_ + added > max_added_bytes_) return Expr();
     const auto* tensor = pre->checked_type().as<TensorTypeNode>();
     const bool exact = op->name == "sum" && tensor != nullptr && tensor->dtype == DataType::Int(32);
     if (!exact && op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce &&
         given > kMaxReducedBytes) {
       return Expr();
     }
-    int64_t added = *bytes;
-    for (const Expr& arg : call->args) added -= StaticBytes(SetType(arg)).value_or(0);
-    added = std::max<int64_t>(added, 0);
-    if (total_bytes_ + added > kMaxTotalBytes) return Expr();
     const Expr typed = Typed(pre, call);
     // Computed as it is, an index out of range would take the nearest element in silence.
     CheckConstantIndices(typed.as<CallNode>());
@@ -240,7 +252,7 @@ class Folder : public ExprMutator {
     Expr result = evaluate(typed);
     if (result.defined()) {
       TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
-      total_bytes_ += added;
+      added_bytes_ += added;
       KeepName(call, result);
       shared_.Keep(pre, call, result);
     }
@@ -284,7 +296,7 @@ class Folder : public ExprMutator {
   std::unordered_map<const Object*, Expr> values_;
   EffectFinder effects_;
   ops::KnownValues known_;
-  int64_t total_bytes_ = 0;
+  int64_t max_added_bytes_ = 0, added_bytes_ = 0;
   double total_macs_ = 0;
 };
 

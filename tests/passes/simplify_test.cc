@@ -96,6 +96,40 @@ TEST(FoldConstant, AsksTheEvaluator) {
   SetConstantEvaluator(before);
 }
 
+/// The number of transposes left of `text` after folding, its parameter %w replaced by zeros that aren't in memory yet.
+int TransposesLeft(const std::string& text) {
+  ConstantEvaluator before = GetConstantEvaluator();
+  SetConstantEvaluator([](const Expr& e) -> Expr {
+    const auto* type = e->type_as<TensorTypeNode>();
+    return Constant(runtime::NDArray::Empty(StaticShape(type, "result"), type->dtype));
+  });
+  IRModule module = Parse(text);
+  Function main = Downcast<Function>(module->Lookup("main"));
+  const auto* type = main->params[0]->checked_type().as<TensorTypeNode>();
+  Map<Var, Expr> weight;
+  weight.Set(main->params[0], Constant(runtime::NDArray::Empty(StaticShape(type, "w"), type->dtype)));
+  const Expr body = Bind(main->body, weight);
+  const IRModule folded = transform::FoldConstant()(InferTypes(IRModule::FromExpr(Function({}, body, Type()))));
+  SetConstantEvaluator(before);
+  int left = 0;
+  PostOrderVisit(folded->Lookup("main"), [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    if (call != nullptr && call->op.same_as(Op::Get("transpose"))) ++left;
+  });
+  return left;
+}
+
+TEST(FoldConstant, LargeWeightsAreMovedOnce) {
+  // 3 GiB: the moved form takes the place of the weight.
+  EXPECT_EQ(TransposesLeft("fn (%w: Tensor[(2, 1610612736), int8]) { transpose(%w, axes=[1, 0]) }"), 0);
+  // Beside the weight they would fill the memory: what is added is at most 1 GiB and what the constants take.
+  EXPECT_EQ(TransposesLeft(R"(
+fn (%w: Tensor[(2, 3, 100, 2684355), int8]) {
+  (transpose(%w, axes=[1, 0, 2, 3]), transpose(%w, axes=[2, 1, 0, 3]), transpose(%w, axes=[0, 1, 3, 2]))
+})"),
+            2);
+}
+
 TEST(SimplifyExpr, Identities) {
   const char* after = "fn (%x: Tensor[(2, 3), float32]) { exp(%x) }";
   for (const char* before : {"add(%x, 0f)", "subtract(%x, 0f)", "multiply(1f, %x)", "divide(%x, 1f)",

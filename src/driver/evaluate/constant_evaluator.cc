@@ -58,9 +58,12 @@ Expr EvaluateConstant(const Expr& expr) {
       return Expr();
     }
   }
+  int64_t given = 0;
   for (const NDArray& arg : args) {
     if (runtime::IsCustomDatatype(arg.dtype())) return Expr();
+    given += arg.nbytes();
   }
+  const int64_t limit = std::max(kMaxFoldedBytes, 2 * given);
   std::vector<const TensorTypeNode*> types;
   if (const auto* tuple = call->type_as<TupleTypeNode>()) {
     for (const Type& field : tuple->fields) types.push_back(field.as<TensorTypeNode>());
@@ -69,7 +72,7 @@ Expr EvaluateConstant(const Expr& expr) {
   }
   for (const TensorTypeNode* type : types) {
     if (type == nullptr || !IsStatic(type) || runtime::IsCustomDatatype(type->dtype)) return Expr();
-    if (runtime::TensorBytes(StaticShape(type, op->name), type->dtype) > kMaxFoldedBytes) return Expr();
+    if (runtime::TensorBytes(StaticShape(type, op->name), type->dtype) > limit) return Expr();
   }
   // Weights that have been packed aren't needed in their first form, as a rule.
   const ReleaseOperands release{args};
