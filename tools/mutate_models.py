@@ -128,6 +128,8 @@ def in_child(kind, data, chooser, folder):
         child(kind, data, chooser, folder)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGXCPU and kind == "bytecode":
+        return OUTCOMES[3], False  # calls of functions have no time limit, and programs may loop for as long as they like
     if code in (-signal.SIGALRM, -signal.SIGXCPU):
         return "hung", True
     return OUTCOMES.get(code, f"signal {-code}"), code < 0 or code in BUGS

@@ -101,6 +101,18 @@ def test_a_graph_ends_between_its_kernels(products):
     np.testing.assert_array_equal(context(v0=x)["v400"], x)
 
 
+def test_an_interpreted_kernel_ends_while_it_runs():
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8),
+                            target="stackvm")
+    with pytest.raises(treadle.error.RunTimeout):
+        model.run(None, {"x": np.zeros((500, 500), np.float32)}, timeout=0.1)  # half a minute's work
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    np.testing.assert_array_equal(model.run(None, {"x": x}, timeout=1000)[0], x @ x)
+
+
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "1", True])
 def test_wrong_time_limits(loop, timeout):
     with pytest.raises(treadle.Error, match="timeout is"):

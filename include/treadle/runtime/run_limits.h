@@ -5,9 +5,10 @@
 //   RunLimitScope limits({.cancel = stop, .timeout_s = 0.5});
 //   model.Run(inputs);  // throws RunCancelled or RunTimeout where it was ended
 //
-// Runs of the scope's thread are looked after: before each kernel, at each parallel task of a kernel, and at each jump
-// and call of the virtual machine. A kernel (or its task) that has begun is finished. The model and its contexts can be
-// used as before afterwards; a context that was ended has no outputs of that run.
+// Runs of the scope's thread are looked after: before each kernel, at each parallel task of a kernel, at each jump and
+// call of the virtual machine, and in the loops of interpreted kernels. A kernel of machine code (or its task) that has
+// begun is finished. The model and its contexts can be used as before afterwards; a context that was ended has no
+// outputs of that run.
 #pragma once
 
 #include <atomic>

@@ -10,6 +10,7 @@
 #include "targets/stackvm/program.h"
 #include "treadle/runtime/packed_func.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/runtime/run_limits.h"
 #include "treadle/runtime/scalar.h"
 
 namespace treadle::targets {
@@ -316,6 +317,13 @@ class Machine {
   }
   void PushTensor(const VmInstruction& in, int64_t element);
   void CallPacked(const VmInstruction& in);
+  /// The next instruction's number after a jump to `target`. Every loop has a jump back: the run may end there.
+  size_t Jump(size_t pc, int32_t target) {
+    constexpr uint32_t kJumpsPerCheck = 4096;  // reading the clock costs as much as some instructions
+    const auto next = static_cast<size_t>(target);
+    if (next < pc && limits_ != nullptr && ++jumps_back_ % kJumpsPerCheck == 0) limits_->Check();
+    return next;
+  }
 
   /// Arguments of the call to come.
   struct Pending {
@@ -334,6 +342,8 @@ class Machine {
   std::vector<Register> r_;
   std::vector<Memory> memory_;
   Pending pending_;
+  const runtime::RunLimitScope* limits_ = runtime::RunLimitScope::Current();  ///< null: none
+  uint32_t jumps_back_ = 0;
 };
 
 void Machine::PushTensor(const VmInstruction& in, int64_t element) {
@@ -628,10 +638,10 @@ void Machine::Execute(const std::vector<VmInstruction>& code) {
         break;
       }
       case VmOp::kJump:
-        pc = static_cast<size_t>(in.a);
+        pc = Jump(pc, in.a);
         break;
       case VmOp::kJumpIfZero:
-        if (a.i == 0) pc = static_cast<size_t>(in.b);
+        if (a.i == 0) pc = Jump(pc, in.b);
         break;
       case VmOp::kFail:
         throw RuntimeError(program_.messages[static_cast<size_t>(in.a)]);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of the interpreter that don't end by themselves, as damage may make them.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "targets/stackvm/program.h"
+#include "treadle/runtime/run_limits.h"
+
+namespace treadle::targets {
+namespace {
+
+using runtime::CancelToken;
+using runtime::RunLimitScope;
+
+/// Jumps back forever: by a jump, or by a condition that holds.
+VmProgram Endless(VmOp jump) {
+  VmProgram program;
+  program.name = "endless";
+  program.registers = 1;
+  program.code = {{VmOp::kMove, 0, 0, 0, 0, 0, 0, 0}, {jump, 0, 0, 0, 0, 0, 0, 0}, {}};
+  return VmProgram::Load(program.Save());
+}
+
+TEST(StackVm, LoopsEndAtTheTimeLimit) {
+  for (const VmOp jump : {VmOp::kJump, VmOp::kJumpIfZero}) {
+    const VmProgram program = Endless(jump);
+    RunLimitScope limits({.cancel = {}, .timeout_s = 0.01});
+    EXPECT_THROW(program.Run({}), runtime::RunTimeout);
+  }
+}
+
+TEST(StackVm, LoopsEndWhenCancelled) {
+  const CancelToken token;
+  RunLimitScope limits({.cancel = token});
+  std::thread other([&] { token.Cancel(); });
+  EXPECT_THROW(Endless(VmOp::kJump).Run({}), runtime::RunCancelled);
+  other.join();
+}
+
+TEST(StackVm, LimitsOfOuterScopesHold) {
+  const CancelToken token;
+  token.Cancel();
+  RunLimitScope outer({.cancel = token});
+  RunLimitScope inner({.cancel = {}, .timeout_s = 1000});
+  EXPECT_THROW(Endless(VmOp::kJump).Run({}), runtime::RunCancelled);
+}
+
+}  // namespace
+}  // namespace treadle::targets
