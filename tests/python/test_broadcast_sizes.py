@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dimensions that only a run knows, and that may be 1 beside another operand's: against ONNX Runtime."""
 import itertools
+import pathlib
+import subprocess
 
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ import treadle
 from treadle import relay
 from treadle.runtime.vm import VirtualMachine
 
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 RNG = np.random.default_rng(0)
 
 
@@ -141,3 +144,29 @@ def test_a_convolution_of_one_channel_beside_a_matrix():
     shapes = {"x": [2, 3, 4, 5], "w": [1, 3, 3, 3], "a": [32, 16], "b": [1, 1]}
     model, session = both(nodes, {name: (TensorProto.FLOAT, shape) for name, shape in shapes.items()}, ["y"])
     agree(model, session, {name: floats(*shape) for name, shape in shapes.items()})
+
+
+def test_residuals_of_sizes_that_only_the_importer_can_tell(tmp_path):
+    """A convolution's loops had a size that depended on whether the other operand had to be broadcast, and weren't scheduled at
+    all: 1 % of the arithmetic's speed, in attention with relative positions. There is a kernel for equal sizes."""
+    weights = [onnx.numpy_helper.from_array(floats(48, channels, 1) / 8, name) for name, channels in (("w", 32), ("v", 48))]
+    weights.append(onnx.numpy_helper.from_array(np.array([48]), "channels"))
+    node = helper.make_node
+    nodes = [node("Conv", ["x", "w"], ["c"]), node("Shape", ["x"], ["batch"], end=1), node("Shape", ["x"], ["width"], start=2),
+             node("Concat", ["batch", "channels", "width"], ["sizes"], axis=0), node("Reshape", ["r", "sizes"], ["like_c"]),
+             node("Conv", ["like_c", "v"], ["d"]), node("Add", ["c", "d"], ["s"]), node("Relu", ["s"], ["y"])]
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 32, "t"]),
+             helper.make_tensor_value_info("r", TensorProto.FLOAT, ["p", "q", "u"])]
+    graph = helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name="y")], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(model, threads=1)
+    for batch, width in ((2, 29), (1, 5), (2, 1), (1, 1), (3, 40)):
+        agree(compiled, session, {"x": floats(batch, 32, width), "r": floats(batch, 48, width)})
+    with pytest.raises(treadle.Error, match="Reshape.*number of elements"):
+        compiled.run(None, {"x": floats(2, 32, 4), "r": floats(2, 48, 3)})
+    onnx.save(model, tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--dump", "tir", "--dump-dir", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    kernels = [text for text in (tmp_path / "tir.tir").read_text().split("primfn") if "conv2d_NCHWc_add" in text]
+    assert any("unscheduled" not in text for text in kernels)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "driver/graph/origin.h"
+#include "driver/vm/equal_sizes.h"
 #include "driver/vm/function_compiler.h"
 #include "ops/infer.h"
 #include "treadle/base/checked_math.h"
@@ -252,7 +253,29 @@ VmValuePtr VmFunctionCompiler::EmitExpansion(const SymbolicKernel& kernel, const
   return value;
 }
 
-/// A kernel, or the one for dynamic sizes that are all 1 where they are.
+/// The kernel for sizes that are all 1, where the kernel is worth one; its condition isn't defined otherwise.
+SizeForm VmFunctionCompiler::FormForOnes(const SymbolicKernel& kernel) {
+  const bool may_be_one =
+      !kernel.has_multiples && std::all_of(kernel.values.begin(), kernel.values.end(),
+                                           [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });
+  if (kernel.variables.empty() || !may_be_one || !HasFormForOne(kernel.func)) return {};
+  const std::vector<PrimExpr> ones(kernel.variables.size(), PrimExpr(int64_t{1}));
+  Array<Type> single;
+  for (const relay::Var& param : kernel.func->params) {
+    single.push_back(WithDims(param->type_annotation, kernel.variables, ones));
+  }
+  auto no_element = [](size_t, int64_t) -> PrimExpr {
+    throw InternalError("internal error: the shape of a product depends on values");
+  };
+  SizeForm form{MakeSymbolicKernel(kernel.func, single, no_element, &analyzer_), {}};
+  for (const PrimExpr& value : kernel.values) {
+    const PrimExpr is_one = tir::equal(value, PrimExpr(int64_t{1}));
+    form.condition = form.condition.defined() ? tir::And(form.condition, is_one) : is_one;
+  }
+  return form;
+}
+
+/// A kernel, or the first of its forms whose condition holds: for dynamic sizes that are all 1, for equal ones.
 void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs) {
   const std::string nodes = OriginOf(kernel.func);
   const int origin = nodes.empty() ? -1 : program_->String(nodes);
@@ -262,33 +285,27 @@ void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vec
     // The builder wants to know how many operands are objects.
     out_.Emit(Opcode::kKernel, origin, -1, static_cast<int>(count), index, operands);
   };
-  const bool may_be_one =
-      !kernel.has_multiples && std::all_of(kernel.values.begin(), kernel.values.end(),
-                                           [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });
-  const bool external = kernel.func->attrs->dict.contains(treadle::attr::kCompiler);
-  if (kernel.variables.empty() || external || !may_be_one || !HasFormForOne(kernel.func)) return emit(kernel.func);
-  const std::vector<PrimExpr> ones(kernel.variables.size(), PrimExpr(int64_t{1}));
-  Array<Type> single;
-  for (const relay::Var& param : kernel.func->params) {
-    single.push_back(WithDims(param->type_annotation, kernel.variables, ones));
+  std::vector<SizeForm> forms;
+  if (!kernel.func->attrs->dict.contains(treadle::attr::kCompiler)) {
+    if (SizeForm ones = FormForOnes(kernel); ones.condition.defined()) forms.push_back(std::move(ones));
+    if (auto equal = FormForEqualSizes(kernel, &analyzer_)) forms.push_back(std::move(*equal));
   }
-  auto no_element = [](size_t, int64_t) -> PrimExpr {
-    throw InternalError("internal error: the shape of a product depends on values");
-  };
-  const SymbolicKernel one = MakeSymbolicKernel(kernel.func, single, no_element, &analyzer_);
-  PrimExpr all;
-  for (const PrimExpr& value : kernel.values) {
-    const PrimExpr is_one = tir::equal(value, PrimExpr(int64_t{1}));
-    all = all.defined() ? tir::And(all, is_one) : is_one;
+  // Before any jump: numbers are computed once, and used by what follows.
+  std::vector<int> conditions;
+  for (const SizeForm& form : forms) conditions.push_back(EmitInt(form.condition));
+  std::vector<size_t> to_end, begins;
+  for (size_t i = 0; i < forms.size(); ++i) {
+    const size_t to_next = out_.EmitJumpIfZero(conditions[i]);
+    begins.push_back(out_.position());
+    emit(forms[i].kernel.func);
+    to_end.push_back(out_.EmitJump());
+    out_.Land(to_next);
   }
-  const size_t to_general = out_.EmitJumpIfZero(EmitInt(all));
-  const size_t begin = out_.position();
-  emit(one.func);
-  const size_t to_end = out_.EmitJump();
-  out_.Land(to_general);
   emit(kernel.func);
-  out_.Land(to_end);
-  out_.EndConditional(begin);
+  for (size_t i = to_end.size(); i-- > 0;) {
+    out_.Land(to_end[i]);
+    out_.EndConditional(begins[i]);
+  }
 }
 
 /// Operators on the rows of a tensor, which the machine has instructions for.

@@ -105,18 +105,6 @@ class DimSubstitute : public tir::ExprMutator {
   std::unordered_map<const Object*, PrimExpr> values_;
 };
 
-/// The dimensions that `dim` is the broadcast of: select(a == 1, b, a) is that of a and b.
-void CollectBroadcast(const PrimExpr& dim, std::vector<PrimExpr>* out) {
-  if (const auto* select = dim.as<tir::SelectNode>()) {
-    const auto* test = select->condition.as<tir::EQNode>();
-    if (test != nullptr && tir::is_const_int(test->b, 1) && ops::SameDim(test->a, select->false_value)) {
-      CollectBroadcast(select->false_value, out);
-      return CollectBroadcast(select->true_value, out);
-    }
-  }
-  out->push_back(dim);
-}
-
 /// Whether `x` is a broadcast of all that `y` is one of: chains of operators on the same operands don't grow sizes.
 bool BroadcastsAll(const PrimExpr& x, const PrimExpr& y) {
   std::vector<PrimExpr> of_x, of_y;
@@ -565,6 +553,18 @@ Type InferCall(const CallNode* call, const Array<Type>& arg_types, std::vector<S
 PrimExpr SubstituteDims(const PrimExpr& expr, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
   if (AsConstInt(expr) != nullptr) return expr;
   return DimSubstitute(variables, values)(expr);
+}
+
+void CollectBroadcast(const PrimExpr& dim, std::vector<PrimExpr>* out) {
+  // select(a == 1, b, a) is that of a and b.
+  if (const auto* select = dim.as<tir::SelectNode>()) {
+    const auto* test = select->condition.as<tir::EQNode>();
+    if (test != nullptr && tir::is_const_int(test->b, 1) && ops::SameDim(test->a, select->false_value)) {
+      CollectBroadcast(select->false_value, out);
+      return CollectBroadcast(select->true_value, out);
+    }
+  }
+  out->push_back(dim);
 }
 
 SymbolicKernel MakeSymbolicKernel(const relay::Function& func, const Array<Type>& arg_types,

@@ -53,6 +53,9 @@ Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attr
 /// The same of a call whose operands have these types, its attributes those that don't depend on the caller.
 Type InferCall(const relay::CallNode* call, const Array<Type>& arg_types, std::vector<SizeEquality>* equalities);
 
+/// The dimensions that `dim` is the broadcast of: `dim` itself where it is none.
+void CollectBroadcast(const PrimExpr& dim, std::vector<PrimExpr>* out);
+
 PrimExpr SubstituteDims(const PrimExpr& expr, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values);
 
 /// Elements of the kernel's results (at most `max_elements` together, integers), in terms of its variables and of its
