@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-from ._core import zip_rows
+from ._core import pack_strings, read_strings, zip_rows
 from ._dtype import DataType, of_numpy, to_numpy
 from ._nd import NDArray, as_tensor
 from .error import DTypeError, ModelFormatError
@@ -21,19 +21,8 @@ def _shape(array):
     return struct.pack(f"<I{array.ndim}q", array.ndim, *array.shape)
 
 
-def _string(text):
-    data = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
-    return len(data).to_bytes(8, "little") + data
-
-
 def _strings(array):
-    texts = array.ravel().tolist()
-    if set(map(type, texts)) <= {str, np.str_}:  # others may be equal and have different texts: 1 and 1.0
-        known = {text: _string(text) for text in set(texts)}  # categories come again and again
-        parts = [known[text] for text in texts]
-    else:
-        parts = [_string(text) for text in texts]
-    return b"".join([bytes([STRINGS]), _shape(array), *parts])
+    return bytes([STRINGS]) + _shape(array) + pack_strings(array.ravel().tolist())
 
 
 def encode(value):
@@ -96,17 +85,9 @@ class _Reader:
 
     def strings(self):
         shape = self.shape()
-        parts, data, at = [], self.data, self.at
-        for _ in range(math.prod(shape)):
-            begin = at + 8
-            at = begin + int.from_bytes(data[at:begin], "little")
-            if at > len(data):
-                raise ModelFormatError(f"truncated value: a string up to offset {at} of {len(data)}")
-            parts.append(data[begin:at])
-        self.at = at
-        texts = {part: part.decode(errors="surrogateescape") for part in set(parts)}  # labels come again and again
-        array = np.empty(len(parts), object)
-        array[:] = [texts[part] for part in parts]
+        texts, self.at = read_strings(self.data, self.at, math.prod(shape))
+        array = np.empty(len(texts), object)
+        array[:] = texts
         return array.reshape(shape)
 
     def value(self):

@@ -63,5 +63,6 @@ void BindObject(nb::module_& module);
 void BindNDArray(nb::module_& module);
 void BindFunctions(nb::module_& module);
 void BindModel(nb::module_& module);
+void BindStrings(nb::module_& module);
 
 }  // namespace treadle::python

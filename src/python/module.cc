@@ -109,5 +109,6 @@ NB_MODULE(_core, module) {
   treadle::python::BindNDArray(module);
   treadle::python::BindFunctions(module);
   treadle::python::BindModel(module);
+  treadle::python::BindStrings(module);
   treadle::python::RegisterApi();
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens and categories, as converters of text and table pipelines write them, against ONNX Runtime."""
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -78,3 +79,22 @@ def test_strings_pass_as_they_are(values):
     model = model_of([helper.make_node("Identity", ["x"], ["y"])], TensorProto.STRING, ["n"], TensorProto.STRING, 1)
     actual, = treadle.onnxruntime.InferenceSession(model).run(None, {"x": np.array(values, object)})
     assert actual.tolist() == expected
+
+
+def test_strings_pass_as_they_are():
+    """Texts of any kind, as objects, as arrays of NumPy's strings, as bytes; what isn't UTF-8 comes back as it was."""
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.STRING, ["n"])], [onnx.ValueInfoProto(name="y")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+    texts = ["", "a", "añ\U0001f600", "x\0y", "a", b"\xff\xfe".decode(errors="surrogateescape"), 'long ' * 1000]
+    assert model.run(None, {"x": np.array(texts, object)})[0].tolist() == texts
+    assert model.run(None, {"x": np.array(texts[:3])})[0].tolist() == texts[:3]
+    assert model.run(None, {"x": np.array([b"a", b"bc"], object)})[0].tolist() == ["a", "bc"]
+    assert model.run(None, {"x": np.array([1, 1.0, None], object)})[0].tolist() == ["1", "1.0", "None"]
+    assert model.run(None, {"x": np.array([], object)})[0].tolist() == []
+    lone = np.array(["\ud800"], object)
+    with pytest.raises(UnicodeEncodeError):
+        model.run(None, {"x": lone})
+    for damaged, count in ((b"\x05" + bytes(7) + b"ab", 1), (b"\xff" * 8, 1), (b"\1", 1), (b"", 2)):
+        with pytest.raises(treadle.ModelFormatError, match="truncated value"):
+            treadle._core.read_strings(damaged, 0, count)
