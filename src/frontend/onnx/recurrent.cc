@@ -42,7 +42,8 @@ struct Recurrent {
   std::vector<Activation> activations;  ///< those of the first direction, then of the second
   size_t per_direction = 0;
   bool usual_activations = true;
-  Expr x;
+  Expr x;      ///< where only a run knows the steps: those of the longest sequence
+  Expr whole;  ///< x as it was given, where x has the steps of the longest sequence; else null
   Expr w, recurrent, biases, peepholes;  ///< inputs 1, 2, 3 and 7, of known sizes; null where they are left out
   Expr lengths;                          ///< of the sequences, where they may end early
 
@@ -67,8 +68,12 @@ struct Recurrent {
   /// [steps * batch, gates * hidden]; [steps, batch, gates * hidden] for a loop.
   Expr Projected(int64_t d, int64_t biased_gates) const;
   Expr BySteps(const Expr& projected) const;
+  /// `rows` as [steps, batch, width] of `data`.
+  Expr WithStepsOf(const Expr& data, const Expr& rows, int64_t width) const;
   /// The operand; where it's quantised, 0 at steps that no sequence has, which don't count for its range.
   Expr Counted() const;
+  /// Of steps that x has, followed by zeros for those that no sequence has.
+  Expr OfAllSteps(const Expr& y) const;
   /// What every step reads; within a loop, the variables that carry it. Weights stay constants there.
   std::vector<Expr> shared;
   /// The number of `value` in `shared`.
@@ -107,6 +112,8 @@ struct Recurrent {
   void ReadActivations(const std::vector<std::string>& defaults);
   /// The sizes of the weights and of the operand's rows, of whatever of them is known.
   void ReadSizes();
+  /// The number of steps of the longest sequence (1).
+  Expr Longest() const;
   /// An input of this shape, -1: any size; null where it is left out. Refused where it has another.
   Expr Shaped(size_t i, const char* name, const Ints& expected) const;
 };
@@ -179,6 +186,10 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   if (HasLengths()) {
     const Term of_samples = OfSameSize({n, given_lengths}, {{0, 1}}, {n, x}, "samples and 'sequence_lens'");
     lengths = CheckedValues(n, of_samples, "at_most", DimOf(n, x, 0), "sequence length");
+    if (steps < 0) {
+      whole = x;
+      x = n.Call("dyn.take_rows", {x, n.Cast(Longest(), DataType::Int(64))});
+    }
   }
   ReadActivations(default_activations);
 }
@@ -263,10 +274,23 @@ Expr Recurrent::Product(const Expr& rows, const Weight& weight) const {
   return n.Call("multiply", {n.Cast(product.Import1(), dtype), n.Call("multiply", {bytes[1], weight.scale})});
 }
 
+Expr Recurrent::Longest() const {
+  const Expr none = n.Const(ArrayOf(Ints{0}, Ints{1}, TypeOf(lengths)->dtype));  // no samples have no maximum
+  return n.Call("max", {n.Concat({lengths, none}, 0)}, {{"axis", Ints{0}}, {"keepdims", true}});
+}
+
+Expr Recurrent::OfAllSteps(const Expr& y) const {
+  if (!whole.defined()) return y;
+  std::vector<Term> widths(6, IntNum(n, 0));
+  widths[1] = onnx::DimOf(Term(n, whole), 0) - onnx::DimOf(Term(n, y), 0);
+  const Expr padded = n.Call("dyn.nn.pad", {y, Stack(widths).Reshape({3, 2}), n.Scalar(dtype, 0)},
+                             {{"pad_mode", std::string("constant")}});
+  return WithStepsOf(whole, padded, hidden);
+}
+
 Expr Recurrent::Counted() const {
-  if (!quantised || !HasLengths()) return x;
-  const Expr longest = n.Call("max", {lengths}, {{"axis", Ints{0}}, {"keepdims", true}});
-  const Expr of_all = n.Call("add", {n.Call("subtract", {lengths, lengths}), longest});
+  if (!quantised || !HasLengths() || whole.defined()) return x;
+  const Expr of_all = n.Call("add", {n.Call("subtract", {lengths, lengths}), Longest()});
   return n.Call("sequence_mask", {x, of_all}, {{"axis", int64_t{0}}});
 }
 
@@ -295,9 +319,14 @@ Expr Recurrent::BySteps(const Expr& projected) const {
   if (steps >= 0) return projected;
   const int64_t width = gates * hidden;
   if (batch >= 0) return n.Reshape(projected, {-1, batch, width});
-  Expr shape = n.Concat({n.Reshape(DimOf(n, x, 0), {1}), n.Reshape(DimOf(n, x, 1), {1}), n.IntVector({width})}, 0);
+  return WithStepsOf(x, projected, width);
+}
+
+Expr Recurrent::WithStepsOf(const Expr& data, const Expr& rows, int64_t width) const {
+  auto size = [&](int axis) { return n.Reshape(DimOf(n, data, axis), {1}); };
+  const Expr shape = n.Concat({size(0), size(1), n.IntVector({width})}, 0);
   const Array<PrimExpr> hints = SizeHints(n.ShapeElements(shape), 3);
-  return n.Call("dyn.reshape", {projected, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
+  return n.Call("dyn.reshape", {rows, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
 }
 
 bool Recurrent::HasLengths() const {
@@ -473,7 +502,7 @@ std::vector<Expr> Outputs(const Recurrent& r, const std::vector<Unrolled>& unrol
   Array<Expr> per_direction;
   for (const Unrolled& u : unrolled) {
     if (u.all_outputs.defined()) {
-      per_direction.push_back(n.ExpandDims(u.all_outputs, 1));
+      per_direction.push_back(n.ExpandDims(r.OfAllSteps(u.all_outputs), 1));
       continue;
     }
     Array<Expr> steps;
