@@ -228,6 +228,11 @@ CallEffect EffectOf(const CallNode* call) {
   return GetRef<Op>(op).GetAttr(kCallEffect, CallEffect::kOpaque);
 }
 
+CallCost CostOf(const CallNode* call) {
+  const auto* op = call->op.as<OpNode>();
+  return op == nullptr ? CallCost::kFunction : GetRef<Op>(op).GetAttr(kCallCost, CallCost::kFunction);
+}
+
 namespace {
 
 class EffectFinder : public ExprVisitor {
@@ -261,13 +266,14 @@ struct Intrinsic {
   int num_inputs;  ///< -1: any
   CallEffect effect;
   const char* doc;
+  CallCost cost = CallCost::kFunction;
 };
 
 constexpr CallEffect kP = CallEffect::kPure, kR = CallEffect::kReads, kO = CallEffect::kOpaque;
 
 constexpr Intrinsic kIntrinsics[] = {
-    {"if_then_else", 3, kP, "the second or third argument; the other one isn't computed"},
-    {"likely", 1, kP, "its argument, expected to be true"},
+    {"if_then_else", 3, kP, "the second or third argument; the other one isn't computed", CallCost::kCast},
+    {"likely", 1, kP, "its argument, expected to be true", CallCost::kInstruction},
     {"reinterpret", 1, kP, "the same bits as another dtype"},
     {"shift_left", 2, kP, "bits moved up"},
     {"shift_right", 2, kP, "bits moved down; int keeps its sign"},
@@ -277,8 +283,8 @@ constexpr Intrinsic kIntrinsics[] = {
     {"bitwise_not", 1, kP, "bitwise complement"},
     {"popcount", 1, kP, "number of one bits"},
     {"clz", 1, kP, "number of leading zero bits"},
-    {"fabs", 1, kP, "absolute value"},
-    {"isnan", 1, kP, "whether it is not a number"},
+    {"fabs", 1, kP, "absolute value", CallCost::kInstruction},
+    {"isnan", 1, kP, "whether it is not a number", CallCost::kInstruction},
     {"pow", 2, kP, "power"},
     {"fmod", 2, kP, "remainder with the sign of the dividend"},
     {"atan2", 2, kP, "angle of the point (second, first)"},
@@ -294,7 +300,8 @@ constexpr Intrinsic kIntrinsics[] = {
     {"round_clamped", 3, kP, "(x, low, high): clamped and rounded half to even, as int32; NaN becomes low"},
     {"pack_pair", 2, kP, "the word (int32) of two bfloat16, the first in the low half"},
     {"pair_half", 1, kP,
-     "a float32 as one of the bfloat16 of pack_pair: rounded, perhaps to 0 below the least normal one"},
+     "a float32 as one of the bfloat16 of pack_pair: rounded, perhaps to 0 below the least normal one",
+     CallCost::kCast},
     {"dot_pairs", 2, kP, "sum of products of the bfloat16 of two words, in float32"},
     {"tile_dot_bytes", -1, kO, "a product of tiles of bytes (treadle/tir/tile_ops.h)"},
     {"tile_dot_pairs", -1, kO, "a product of tiles of bfloat16 (treadle/tir/tile_ops.h)"},
@@ -343,13 +350,20 @@ void RegisterTirOps() {
   static std::once_flag once;
   std::call_once(once, [] {
     for (const Intrinsic& i : kIntrinsics) {
-      OpRegistration(std::string("tir.") + i.name).Describe(i.doc).NumInputs(i.num_inputs).Set(kCallEffect, i.effect);
+      OpRegistration(std::string("tir.") + i.name)
+          .Describe(i.doc)
+          .NumInputs(i.num_inputs)
+          .Set(kCallEffect, i.effect)
+          .Set(kCallCost, i.cost);
     }
 #define TREADLE_REGISTER_UNARY(name) \
   OpRegistration("tir." #name).Describe(#name " of a floating-point number").NumInputs(1).Set(kCallEffect, kP);
     TREADLE_TIR_UNARY_MATH(TREADLE_REGISTER_UNARY)
     TREADLE_TIR_ROUNDING(TREADLE_REGISTER_UNARY)
 #undef TREADLE_REGISTER_UNARY
+    for (const char* name : {"tir.floor", "tir.ceil", "tir.trunc", "tir.round", "tir.sqrt"}) {
+      OpRegistration(name).Set(kCallCost, CallCost::kInstruction);
+    }
   });
 }
 

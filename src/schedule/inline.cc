@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <set>
-
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
 #include "treadle/schedule/analysis.h"
@@ -13,15 +11,10 @@ namespace {
 
 /// Whether computing the value twice would cost.
 bool IsExpensive(Schedule& sch, const BlockRV& block) {
-  static const std::set<std::string> kCheap = {"tir.if_then_else", "tir.likely", "tir.fabs",     "tir.abs",
-                                               "tir.floor",        "tir.ceil",   "tir.round",    "tir.trunc",
-                                               "tir.sqrt",         "tir.isnan",  "tir.pair_half"};
-  tir::Block node = sch.Get(block);
   bool expensive = false;
-  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+  tir::PostOrderVisit(sch.Get(block)->body, [&](const ObjectRef& e) {
     const auto* call = e.as<tir::CallNode>();
-    const auto* op = call ? call->op.as<OpNode>() : nullptr;
-    if (op != nullptr && kCheap.count(op->name) == 0) expensive = true;
+    expensive |= call != nullptr && tir::CostOf(call) == tir::CallCost::kFunction;
   });
   return expensive;
 }
@@ -53,8 +46,7 @@ bool IsPartOfRow(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
   bool chooses = false;
   tir::PostOrderVisit(sch.Get(consumer)->body, [&](const ObjectRef& e) {
     const auto* call = e.as<tir::CallNode>();
-    const auto* op = call ? call->op.as<OpNode>() : nullptr;
-    chooses |= op != nullptr && op->name == "tir.if_then_else";
+    chooses |= call != nullptr && tir::IsCallTo(call, "tir.if_then_else");
   });
   return chooses;
 }

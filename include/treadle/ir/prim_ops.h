@@ -21,10 +21,20 @@ enum class CallEffect : int {
 };
 inline constexpr OpAttrKey<CallEffect> kCallEffect{"TCallEffectKind"};
 
+/// What a call costs beside its operands. Schedules weigh by it whether to compute a value twice.
+enum class CallCost : int {
+  kCast = 0,         ///< as little as a cast: a choice between operands, a conversion
+  kInstruction = 1,  ///< an arithmetic instruction or a few
+  kFunction = 2,     ///< more, or unknown
+};
+inline constexpr OpAttrKey<CallCost> kCallCost{"TCallCost"};
+
 /// Registers the intrinsics ("tir.exp", ...). Idempotent.
 void RegisterTirOps();
 /// The effect of a call: calls of functions of the module are opaque.
 CallEffect EffectOf(const CallNode* call);
+/// The cost of a call: that of functions of the module is unknown.
+CallCost CostOf(const CallNode* call);
 /// Whether `expr` only computes: no reads of memory that a store could change (buffer loads count as reads).
 bool IsPure(const PrimExpr& expr);
 /// Whether evaluating `expr` has no side effect (reads are allowed).

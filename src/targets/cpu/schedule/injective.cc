@@ -18,8 +18,7 @@ bool IsInCondition(const tir::Block& node, size_t axis) {
   bool found = false;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
     const auto* call = e.as<tir::CallNode>();
-    const auto* op = call != nullptr ? call->op.as<OpNode>() : nullptr;
-    if (op == nullptr || op->name != "tir.if_then_else") return;
+    if (call == nullptr || !tir::IsCallTo(call, "tir.if_then_else")) return;
     tir::PostOrderVisit(call->args[0],
                         [&](const ObjectRef& v) { found |= v.get() == node->iter_vars[axis]->var.get(); });
   });
@@ -61,10 +60,7 @@ bool IsScattered(Schedule& sch, const BlockRV& block, int64_t lanes) {
   bool calls = false;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
     const auto* call = e.as<tir::CallNode>();
-    const auto* op = call != nullptr ? call->op.as<OpNode>() : nullptr;
-    // One instruction, as a cast is.
-    const bool cheap = op != nullptr && (op->name == "tir.if_then_else" || op->name == "tir.pair_half");
-    calls |= call != nullptr && !cheap;
+    calls |= call != nullptr && tir::CostOf(call) != tir::CallCost::kCast;
   });
   if (calls) return false;
   const tir::Var last = node->iter_vars.back()->var;
