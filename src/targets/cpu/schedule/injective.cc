@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 
 #include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
@@ -91,66 +92,98 @@ int WidestBits(const tir::Block& node) {
   return bits;
 }
 
-/// Whether rows are the few channels of a pixel, of less than 32 bits each: too little for tiles that are transposed.
-bool IsFewChannels(const tir::Block& node, int64_t row) {
-  return (row == 2 || row == 4) && node->writes.size() == 1 && node->writes[0]->buffer->dtype.bits() < 32;
-}
+constexpr int64_t kLine = 16;  ///< elements of 32 bits in a cache line
 
-/// Results whose neighbours lie far apart in what they are read from: tiles of four by a vector, which lowering reads
-/// as rows and transposes in registers. Whether that was done.
-bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
-  constexpr int64_t kLine = 16, kEnough = 16;
-  tir::Block node = sch.Get(block);
+/// The loops of results that are read across: neighbours in a row of the results lie far apart in what they are read
+/// from, and neighbours there belong to different rows.
+struct TransposedLoops {
+  std::vector<LoopRV> loops;  ///< null where a loop was fused with the one after it
+  size_t across = 0;          ///< the loop along which elements that are read are neighbours
+  size_t along = 0;           ///< the loop along which results are neighbours, the innermost
+  int64_t rows = 0, row = 0;  ///< extents of the two; dynamic ones are taken for long, their ends are tails
+
+  std::vector<size_t> Others() const {
+    std::vector<size_t> others;
+    for (size_t i = 0; i < loops.size(); ++i) {
+      if (i != across && i != along && loops[i].defined()) others.push_back(i);
+    }
+    return others;
+  }
+};
+
+/// Nothing where results are read as they are written. Rows of an image are fused where that is the same.
+std::optional<TransposedLoops> FindTransposedLoops(Schedule& sch, const BlockRV& block) {
+  const tir::Block node = sch.Get(block);
   const int axis = TransposedAxis(sch, block);
-  std::vector<LoopRV> loops = sch.GetLoops(block);
-  if (axis < 0 || loops.size() != node->iter_vars.size()) return false;
-  const auto across = static_cast<size_t>(axis), along = loops.size() - 1;
-  // Dynamic rows are taken for long ones; their ends are tails.
-  auto extent_of = [&](const LoopRV& loop) {
+  TransposedLoops t;
+  t.loops = sch.GetLoops(block);
+  if (axis < 0 || t.loops.size() != node->iter_vars.size()) return std::nullopt;
+  t.across = static_cast<size_t>(axis);
+  t.along = t.loops.size() - 1;
+  const auto extent_of = [&](const LoopRV& loop) {
     const int64_t extent = Extent(sch, loop);
     return extent < 0 ? kSymbolicWidth : extent;
   };
-  // Rows of an image are one where that is the same.
-  auto join = [&](size_t axis) {
-    if (axis == 0 || axis - 1 == across || axis - 1 == along || extent_of(loops[axis]) % kLine == 0) return;
-    if (!AreOneRow(node, static_cast<int>(axis) - 1)) return;
-    loops[axis] = sch.Fuse({loops[axis - 1], loops[axis]});
-    loops[axis - 1] = LoopRV();
+  const auto fuse_with_outer = [&](size_t i) {
+    if (i == 0 || i - 1 == t.across || i - 1 == t.along || extent_of(t.loops[i]) % kLine == 0) return;
+    if (!AreOneRow(node, static_cast<int>(i) - 1)) return;
+    t.loops[i] = sch.Fuse({t.loops[i - 1], t.loops[i]});
+    t.loops[i - 1] = LoopRV();
   };
-  join(along);
-  join(across);
-  const int64_t rows = extent_of(loops[across]), row = extent_of(loops[along]);
-  if (IsFewChannels(node, row) && rows >= kLine) {
-    // A vector of each of them, which are stored as one (tir/passes/interleave_stores.cc).
-    std::vector<LoopRV> outer, vectors = sch.Split(loops[across], {kRest, PrimExpr(kLine)});
-    for (size_t i = 0; i < loops.size(); ++i) {
-      if (i != across && i != along && loops[i].defined()) outer.push_back(loops[i]);
-    }
-    outer.push_back(vectors[0]);
-    std::vector<LoopRV> order = outer;
-    order.insert(order.end(), {loops[along], vectors[1]});
-    sch.Reorder(order);
-    sch.Vectorize(vectors[1]);
-    sch.Unroll(loops[along]);
-    FuseParallel(sch, outer, work);
+  fuse_with_outer(t.along);
+  fuse_with_outer(t.across);
+  t.rows = extent_of(t.loops[t.across]);
+  t.row = extent_of(t.loops[t.along]);
+  return t;
+}
+
+/// Whether rows are the few channels of a pixel, of less than 32 bits each: too little for tiles that are transposed.
+bool IsFewChannels(const tir::Block& node, const TransposedLoops& t) {
+  return (t.row == 2 || t.row == 4) && t.rows >= kLine && node->writes.size() == 1 &&
+         node->writes[0]->buffer->dtype.bits() < 32;
+}
+
+/// A vector of each channel; the vectors are stored as one (tir/passes/interleave_stores.cc).
+void InterleaveChannels(Schedule& sch, const TransposedLoops& t, double work) {
+  const std::vector<LoopRV> vectors = sch.Split(t.loops[t.across], {kRest, PrimExpr(kLine)});
+  std::vector<LoopRV> outer;
+  for (const size_t i : t.Others()) outer.push_back(t.loops[i]);
+  outer.push_back(vectors[0]);
+  std::vector<LoopRV> order = outer;
+  order.insert(order.end(), {t.loops[t.along], vectors[1]});
+  sch.Reorder(order);
+  sch.Vectorize(vectors[1]);
+  sch.Unroll(t.loops[t.along]);
+  FuseParallel(sch, outer, work);
+}
+
+/// Results that are read across, in tiles of four by a vector, which lowering reads as rows and transposes in
+/// registers. Whether that was done.
+bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
+  constexpr int64_t kEnough = 16;
+  const tir::Block node = sch.Get(block);
+  const std::optional<TransposedLoops> found = FindTransposedLoops(sch, block);
+  if (!found) return false;
+  const TransposedLoops& t = *found;
+  if (IsFewChannels(node, t)) {
+    InterleaveChannels(sch, t, work);
     return true;
   }
-  int64_t lanes = VectorLanes(row);
-  if (lanes == 0) lanes = row > kLine ? kRow * 2 : kRow;  // the tail is split off
-  if (rows < kRow || row < lanes) return false;
-  const int64_t tiles = rows % kLine == 0 ? kLine / kRow : rows % (2 * kRow) == 0 ? 2 : 1;
-  std::vector<LoopRV> u = sch.Split(loops[across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
-  std::vector<LoopRV> v = sch.Split(loops[along], {kRest, PrimExpr(lanes)});
-  // What lanes fill up is told by the loop over blocks: that stays one of its own, its last iteration is cut off.
+  int64_t lanes = VectorLanes(t.row);
+  if (lanes == 0) lanes = t.row > kLine ? kRow * 2 : kRow;  // the tail is split off
+  if (t.rows < kRow || t.row < lanes) return false;
+  const int64_t tiles = t.rows % kLine == 0 ? kLine / kRow : t.rows % (2 * kRow) == 0 ? 2 : 1;
+  const std::vector<LoopRV> u = sch.Split(t.loops[t.across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
+  const std::vector<LoopRV> v = sch.Split(t.loops[t.along], {kRest, PrimExpr(lanes)});
+  // A loop over blocks whose last one lanes only partly fill isn't fused: its last iteration is split off.
   std::vector<LoopRV> outer, filled;
-  int64_t others = 1;
-  for (size_t i = 0; i < loops.size(); ++i) {
-    if (i == across || i == along || !loops[i].defined()) continue;
-    const bool fills = IsInCondition(node, along) && IsInCondition(node, i);
-    (fills ? filled : outer).push_back(loops[i]);
+  for (const size_t i : t.Others()) {
+    const bool fills = IsInCondition(node, t.along) && IsInCondition(node, i);
+    (fills ? filled : outer).push_back(t.loops[i]);
   }
   outer.push_back(u[0]);
   // An index of several loops would be divided by dynamic extents.
+  int64_t others = 1;
   for (const LoopRV& loop : outer) others *= Extent(sch, loop) < 0 ? kEnough : std::max<int64_t>(1, Extent(sch, loop));
   std::vector<LoopRV> order = outer;
   order.insert(order.end(), filled.begin(), filled.end());
@@ -167,7 +200,7 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
 
 void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) {
   // A cache line of what is read; lanes are so many lines at once, which all may fall into one set of the cache.
-  constexpr int64_t kLine = 16, kLanes = 8;
+  constexpr int64_t kLanes = 8;
   std::vector<LoopRV> lines = sch.Split(contiguous, {kRest, PrimExpr(kLine / kRow), PrimExpr(kRow)});
   std::vector<LoopRV> lanes = sch.Split(last, {kRest, PrimExpr(kLanes)});
   sch.Reorder({lines[0], lanes[0], lines[1], lines[2], lanes[1]});
