@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ops/qnn.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/qnn.h"
 
 namespace treadle::ops::qnn {
@@ -21,7 +22,7 @@ struct PackedWeights {
 PackedWeights Pack(const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
                    const std::vector<double>& zeros) {
   constexpr int64_t kLanes = 16;
-  const int64_t columns = (w.n + kLanes - 1) / kLanes, numbers = 32 / w.bits, padded = w.blocks * w.block;
+  const int64_t columns = CeilDiv(w.n, kLanes), numbers = 32 / w.bits, padded = w.blocks * w.block;
   const int64_t words = padded / numbers, bytes = w.block * w.bits / 8;
   PackedWeights result{NDArray::Empty({columns, words, kLanes}, DataType::Int(32)),
                        NDArray::Empty({columns, w.blocks, kLanes}, DataType::Float(32)),

@@ -9,6 +9,7 @@
 #include "ops/macs.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/relay/rewrite_rules.h"
@@ -116,7 +117,7 @@ struct Phase {
   Phase(const ConvTransposeAttrs* attrs, const TransposeSizes& sizes, size_t rank, size_t i)
       : stride(attrs->strides[i]), pad(sizes.padding[i]), kernel(sizes.kernel[i]), dilation(attrs->dilation[i]) {
     int64_t span = (kernel - 1) * dilation + 1;
-    taps = (span + stride - 1) / stride;
+    taps = CeilDiv(span, stride);
     first = FloorDiv(pad, stride);
     before = taps - 1 - first;
     after = FloorDiv(span + sizes.output_padding[i] - sizes.padding[rank + i] - 1, stride);

@@ -9,6 +9,7 @@
 #include "ops/slice.h"
 #include "runtime/mapped_memory.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/reduce.h"
@@ -342,7 +343,7 @@ std::optional<NDArray> Product(const NDArray& x, const NDArray& y, bool transpos
 
 /// Adds weight * x[at * stride + first], where that is within `size` elements, to the `count` sums z[at].
 void AddScaled(float weight, const float* x, int64_t size, int64_t first, int64_t stride, float* z, int64_t count) {
-  const int64_t begin = first >= 0 ? 0 : (-first + stride - 1) / stride;
+  const int64_t begin = first >= 0 ? 0 : CeilDiv(-first, stride);
   const int64_t end = first >= size ? 0 : std::min(count, (size - 1 - first) / stride + 1);
   for (int64_t at = begin; at < end; ++at) z[at] += weight * x[first + at * stride];
 }

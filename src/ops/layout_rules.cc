@@ -6,6 +6,7 @@
 #include "ops/change_layout.h"
 #include "ops/layout_rules.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/nn.h"
@@ -258,7 +259,7 @@ std::optional<LaidOutCall> StridedSliceLayoutRule(const CallNode* call, LayoutAr
     const bool whole = end % block == 0 || end == size;
     if (step != 1 || begin < 0 || end <= begin || begin % block != 0 || !whole) return std::nullopt;
     blocked.begin[i] = begin / block;
-    blocked.end[i] = (end + block - 1) / block;
+    blocked.end[i] = CeilDiv(end, block);
   }
   blocked.axes = axes;
   return SameCall(call, {args.Get(0, layout)}, Attrs(MakeObject<StridedSliceAttrs>(blocked)), layout);

@@ -8,6 +8,7 @@
 #include "ops/block_weights.h"
 #include "passes/pass_util.h"
 #include "passes/qnn_passes.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/runtime/scalar.h"
 
@@ -127,7 +128,7 @@ std::optional<Columns> ColumnsOf(const Dequantised& d, bool columns_first) {
       block % kMultiple != 0) {
     return std::nullopt;
   }
-  const int64_t blocks = (k + block - 1) / block;
+  const int64_t blocks = CeilDiv(k, block);
   const std::vector<int64_t> shape = k_axis == 1 ? std::vector<int64_t>{n, blocks} : std::vector<int64_t>{blocks, n};
   if (d.scales.values.shape() != shape) return std::nullopt;
   const auto [least, bits] = RangeOf(d.numbers);

@@ -2,13 +2,12 @@
 #include "treadle/relay/layout.h"
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::relay {
 namespace {
 
 constexpr int64_t kBlock = 16, kHalfBlock = 8;
-
-int64_t RoundUp(int64_t value, int64_t block) { return (value + block - 1) / block * block; }
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "runtime/hash64.h"
 #include "runtime/mapped_memory.h"
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::runtime {
 namespace {
@@ -66,7 +67,7 @@ Hashes HashPieces(const std::vector<std::string_view>& pieces, uint64_t bytes) {
   return {whole.Finish(), samples};
 }
 
-uint64_t AlignUp(uint64_t value) { return (value + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment; }
+uint64_t AlignUp(uint64_t value) { return RoundUp(value, kTensorAlignment); }
 
 /// Zeros up to where a tensor or section may begin.
 void AppendPadding(std::vector<std::string_view>* pieces, uint64_t* bytes) {

@@ -4,6 +4,7 @@
 #include "runtime/current_device.h"
 #include "runtime/time_evaluator.h"
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/last_error.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/registry.h"
@@ -68,7 +69,7 @@ void AddModuleFunctions(const AddBuiltin& add) {
 }
 
 void CopyWithDevice(const DLTensor* host, Device device, void* data, bool to_host) {
-  auto bytes = static_cast<size_t>((host->dtype.bits * host->dtype.lanes + 7) / 8);
+  auto bytes = static_cast<size_t>(CeilDiv(host->dtype.bits * host->dtype.lanes, 8));
   for (int i = 0; i < host->ndim; ++i) bytes *= static_cast<size_t>(host->shape[i]);
   if (bytes == 0) return;
   const Device cpu{kDLCPU, 0};

@@ -12,6 +12,7 @@
 
 #include "runtime/cpu_topology.h"
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/limits.h"
 
 namespace treadle::runtime {
@@ -65,7 +66,7 @@ class WorkspacePool {
 
   void* Alloc(size_t bytes) {
     CheckLimit(bytes);  // also keeps the next line from wrapping around
-    bytes = (std::max<size_t>(bytes, 1) + kGranule - 1) / kGranule * kGranule;
+    bytes = RoundUp(std::max<size_t>(bytes, 1), kGranule);
     // free_ is sorted by size: the smallest block that is large enough.
     auto fit =
         std::lower_bound(free_.begin(), free_.end(), bytes, [](const Block& b, size_t n) { return b.bytes < n; });

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::runtime {
 namespace {
@@ -29,7 +30,7 @@ int CpusOfQuota(const std::string& quota, const std::string& period) {
   if (end == quota.c_str() || q <= 0) return 0;  // "max", "-1" and ""
   long long p = std::strtoll(period.c_str(), &end, 10);
   if (end == period.c_str() || p <= 0) return 0;
-  return static_cast<int>(std::min<long long>((q + p - 1) / p, 1 << 16));
+  return static_cast<int>(std::min<long long>(CeilDiv(q, p), 1 << 16));
 }
 
 void TakeTighter(int* limit, int candidate) {

@@ -15,6 +15,7 @@
 
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/limits.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -80,13 +81,13 @@ void MoveToHugePages(const void* data, size_t bytes) {
   if (mode == HugePages::kOff) return;
   constexpr uintptr_t kPage = uintptr_t{2} << 20;
   const size_t kLeast = mode == HugePages::kOn ? kPage : size_t{8} << 20;  // less stays in caches between runs
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) / kPage * kPage;
+  const auto begin = RoundUp(reinterpret_cast<uintptr_t>(data), kPage);
   const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / kPage * kPage;
   if (bytes < kLeast || end <= begin || !SystemHasHugePages()) return;
   const size_t reserved = end - begin + kPage;
   void* area = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (area == MAP_FAILED) return;
-  const auto start = reinterpret_cast<uintptr_t>(area), aligned = (start + kPage - 1) / kPage * kPage;
+  const auto start = reinterpret_cast<uintptr_t>(area), aligned = RoundUp(start, kPage);
   uintptr_t moved = begin;
   if (madvise(area, reserved, MADV_HUGEPAGE) == 0) {
     // One at a time: no more memory is in use than before.

@@ -8,6 +8,8 @@
 #include <map>
 #include <mutex>
 
+#include "treadle/base/int_math.h"
+
 namespace treadle::runtime {
 namespace {
 
@@ -44,7 +46,7 @@ void ReleasePages(const void* data, size_t bytes) {
   constexpr size_t kWorthwhile = size_t{1} << 20;
   if (bytes < kWorthwhile) return;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const auto begin = RoundUp(reinterpret_cast<uintptr_t>(data), page);
   const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
   Mappings& mappings = Mappings::Global();
   std::lock_guard<std::mutex> lock(mappings.mutex);  // nobody unmaps it meanwhile

@@ -22,6 +22,7 @@
 
 #include "runtime/cpu_topology.h"
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/last_error.h"
 #include "treadle/runtime/run_limits.h"
 
@@ -480,7 +481,7 @@ void ParallelFor(int64_t size, const std::function<void(int64_t, int64_t)>& body
   } context{size, &body};
   auto task = [](int id, TreadleParallelGroupEnv* env, void* cdata) {
     const auto& c = *static_cast<Context*>(cdata);
-    int64_t part = (c.size + env->num_task - 1) / env->num_task;
+    int64_t part = CeilDiv(c.size, env->num_task);
     int64_t begin = std::min(c.size, part * id), end = std::min(c.size, begin + part);
     if (begin < end) (*c.body)(begin, end);
     return 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::targets {
 namespace {
@@ -49,7 +50,7 @@ class ObjectWriter {
   /// Appends a section; `size`: what its header says, where that isn't what it holds.
   Elf64_Shdr& Section(const char* name, uint32_t type, uint64_t flags, const std::vector<std::string_view>& content,
                       uint64_t alignment) {
-    if (alignment > 1) bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment);
+    if (alignment > 1) bytes_.resize(RoundUp(bytes_.size(), alignment));
     Elf64_Shdr section{};
     section.sh_name = *name == '\0' ? 0 : names_.Add(name);
     section.sh_type = type;
@@ -68,7 +69,7 @@ class ObjectWriter {
     const uint32_t own = names_.Add(".shstrtab");
     Section(".note.GNU-stack", SHT_PROGBITS, 0, {}, 1);
     Section("", SHT_STRTAB, 0, {names_.bytes}, 1).sh_name = own;
-    bytes_.resize((bytes_.size() + 7) / 8 * 8);
+    bytes_.resize(RoundUp(bytes_.size(), 8));
     std::memcpy(header_.e_ident, ELFMAG, SELFMAG);
     header_.e_ident[EI_CLASS] = ELFCLASS64;
     header_.e_ident[EI_DATA] = ELFDATA2LSB;

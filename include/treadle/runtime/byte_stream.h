@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::runtime {
 
@@ -32,7 +33,7 @@ class ByteWriter {
     WriteRaw(values.data(), values.size() * sizeof(uint64_t));
   }
   /// Appends zeros until the size is a multiple of `alignment`.
-  void Align(size_t alignment) { bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment, '\0'); }
+  void Align(size_t alignment) { bytes_.resize(RoundUp(bytes_.size(), alignment), '\0'); }
   size_t size() const { return bytes_.size(); }
   void Reserve(size_t bytes) { bytes_.reserve(bytes); }
   std::string& bytes() { return bytes_; }

@@ -6,6 +6,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/dlpack.h"
 
 namespace treadle {
@@ -36,7 +37,7 @@ class DataType {
   constexpr int bits() const { return data_.bits; }
   constexpr int lanes() const { return data_.lanes; }
   /// Bytes of one lane in memory, rounded up.
-  constexpr int bytes() const { return (bits() + 7) / 8; }
+  constexpr int bytes() const { return CeilDiv(bits(), 8); }
   constexpr bool is_scalar() const { return lanes() == 1; }
   constexpr bool is_vector() const { return lanes() > 1; }
   constexpr bool is_bool() const { return code() == kUInt && bits() == 1; }

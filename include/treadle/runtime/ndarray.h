@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/runtime/data_type.h"
 #include "treadle/runtime/device.h"
@@ -34,7 +35,7 @@ class NDArrayNode : public Object {
 };
 
 /// Bytes of one element in memory: bools and types below 8 bits take a byte per lane.
-inline int64_t ElementBytes(DataType dtype) { return (static_cast<int64_t>(dtype.bits()) * dtype.lanes() + 7) / 8; }
+inline int64_t ElementBytes(DataType dtype) { return CeilDiv(static_cast<int64_t>(dtype.bits()) * dtype.lanes(), 8); }
 /// Bytes of a compact tensor; throws ShapeError on negative dimensions and above 2^48 bytes.
 int64_t TensorBytes(const std::vector<int64_t>& shape, DataType dtype);
 /// Refuses what can't be a tensor: rank, shape, strides, element type, device, memory. `what` begins the message.

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::driver {
 namespace {
@@ -48,7 +49,7 @@ DimRange DimRange::Parse(const std::string& name, const std::string& text) {
   } else if (range.multiple == 1 && text.find('k') == std::string::npos) {
     Refuse(name, text, "isn't understood");
   }
-  range.min = (range.min + range.multiple - 1) / range.multiple * range.multiple;
+  range.min = RoundUp(range.min, range.multiple);
   range.max = range.max / range.multiple * range.multiple;
   if (range.min > range.max) Refuse(name, text, "holds no size");
   return range;

@@ -23,6 +23,7 @@
 #include "driver/lower/private_folder.h"
 #include "runtime/file_io.h"
 #include "runtime/hash64.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/byte_stream.h"
@@ -114,11 +115,11 @@ std::string BuildIdentity() {
             ElfW(Nhdr) note;
             std::memcpy(&note, p, sizeof(note));
             const char* name = p + sizeof(note);
-            const char* content = name + (note.n_namesz + 3) / 4 * 4;
+            const char* content = name + RoundUp(note.n_namesz, 4);
             if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
               found->id.assign(content, note.n_descsz);
             }
-            p = content + (note.n_descsz + 3) / 4 * 4;
+            p = content + RoundUp(note.n_descsz, 4);
           }
         }
         return mine ? 1 : 0;

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "treadle/base/int_math.h"
+
 namespace treadle::driver {
 namespace {
 
@@ -20,7 +22,7 @@ constexpr int kTrialRounds = 4, kRounds = 64;
 /// The same in pairs of buffers, which bounds the time of a plan.
 constexpr int64_t kMaxWork = int64_t{1} << 24;
 
-int64_t Align(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+int64_t Align(int64_t bytes) { return RoundUp(bytes, kArenaAlignment); }
 
 /// Memory that one tensor or several, one after the other in place, use.
 struct Buffer {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "runtime/file_io.h"
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/graph_spec.h"
 #include "treadle/targets/target_spec.h"
 
@@ -28,7 +29,7 @@ std::string ElementType(DataType t) {
 std::string ArrayText(const std::string& name, const NDArray& value) {
   const auto bytes = static_cast<size_t>(value.nbytes());
   TextStream out;
-  const size_t words = (bytes + 7) / 8;
+  const size_t words = CeilDiv(bytes, 8);
   out << "const uint64_t " << name << "[" << std::max<size_t>(words, 1) << "] = {";
   for (size_t i = 0; i < words; ++i) {
     uint64_t word = 0;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::driver {
 namespace {
@@ -59,7 +60,7 @@ std::string MakeTar(const std::vector<TarMember>& members) {
   for (const TarMember& member : members) {
     archive += MakeHeader(member);
     archive += member.bytes;
-    archive.resize((archive.size() + kBlock - 1) / kBlock * kBlock, '\0');
+    archive.resize(RoundUp(archive.size(), kBlock), '\0');
   }
   archive.append(2 * kBlock, '\0');
   return archive;
@@ -87,7 +88,7 @@ std::vector<TarMember> ReadTar(std::string_view bytes, const std::string& what) 
       const std::string_view name = header.substr(0, kNameBytes);
       members.push_back({std::string(name.substr(0, name.find('\0'))), std::string(bytes.substr(at, size))});
     }
-    const uint64_t padded = (size + kBlock - 1) / kBlock * kBlock;
+    const uint64_t padded = RoundUp(size, kBlock);
     if (padded > bytes.size() - at) fail("it ends too early");
     at += padded;
   }

@@ -6,6 +6,7 @@
 #include "frontend/onnx/contrib.h"
 #include "ir/accuracy.h"
 #include "ops/block_weights.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::onnx {
 namespace {
@@ -39,7 +40,7 @@ std::vector<double> ZeroPoints(NodeImport& n, const NBits& w) {
     if (zeros.size() != count) n.Invalid("'zero_points' has the wrong number of elements");
     return zeros;
   }
-  const int64_t row = (w.blocks * w.bits + 7) / 8;
+  const int64_t row = CeilDiv(w.blocks * w.bits, 8);
   if (packed.size() != w.n * row) n.Invalid("'zero_points' has the wrong number of elements");
   std::vector<double> zeros(count);
   for (size_t i = 0; i < count; ++i) {
@@ -141,7 +142,7 @@ Expr ImportMatMulNBits(NodeImport& n) {
   if (n.Int("weight_prepacked", 0) != 0) n.Unsupported("weights packed for other devices aren't implemented");
   constexpr int64_t kMost = 1LL << 31;  // rows and columns, so that their product is a number
   if (w.k < 1 || w.n < 1 || w.k > kMost || w.n > kMost) n.Invalid(StrCat("'K' is ", w.k, ", 'N' is ", w.n));
-  w.blocks = (w.k + w.block - 1) / w.block;
+  w.blocks = CeilDiv(w.k, w.block);
   const NDArray packed = n.Constant(1, "B");
   const std::vector<double> scales = n.ConstantFloats(2, "scales");
   if (packed.dtype() != DataType::UInt(8) || packed.size() != w.n * w.blocks * w.block * w.bits / 8 ||
@@ -176,7 +177,7 @@ Expr ImportGatherBlockQuantized(NodeImport& n) {
   const int64_t gather = n.Axis(n.Int("gather_axis", 0), rank), quantize = n.Axis(n.Int("quantize_axis", 1), rank);
   if (gather != 0 || quantize != rank - 1) n.Unsupported("other axes than the first and the last aren't implemented");
   // Numbers in bytes of several are fewer than the scales say.
-  const bool bytes_of_several = (data.shape().back() + block - 1) / block != n.StaticDim(n.In(2), rank - 1);
+  const bool bytes_of_several = CeilDiv(data.shape().back(), block) != n.StaticDim(n.In(2), rank - 1);
   const bool packed = data.dtype() == DataType::UInt(8) && bits < 8 && bytes_of_several;
   Ints shape = data.shape();
   if (packed) shape.back() *= 8 / bits;
@@ -186,7 +187,7 @@ Expr ImportGatherBlockQuantized(NodeImport& n) {
       table.Data<uint8_t>()[i] = static_cast<uint8_t>(Unpacked(data.Data<uint8_t>(), i, bits));
     }
   }
-  const int64_t blocks = (shape.back() + block - 1) / block;
+  const int64_t blocks = CeilDiv(shape.back(), block);
   const DataType real = n.DType(2);
   const Term index = In(n, 1).As(DataType::Int(64));
   const auto size = static_cast<double>(shape[0]);
@@ -206,7 +207,7 @@ Expr ImportGatherBlockQuantized(NodeImport& n) {
       Ints zero_shape = shape;
       zero_shape.back() = blocks;
       NDArray wide = NDArray::Empty(zero_shape, DataType::UInt(8));
-      const int64_t row = (blocks * bits + 7) / 8;
+      const int64_t row = CeilDiv(blocks * bits, 8);
       if (zeros.size() * blocks != wide.size() * row) n.Invalid("'zero_points' has the wrong number of elements");
       for (int64_t i = 0; i < wide.size(); ++i) {
         wide.Data<uint8_t>()[i] =

@@ -7,6 +7,7 @@
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/run_time_axes.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 
 namespace treadle::onnx {
@@ -155,7 +156,7 @@ Ints SplitSizes(NodeImport& n, int64_t extent) {
     if (count < 1 || count != outputs) n.Invalid(StrCat("'num_outputs' is ", count, ", the node has ", outputs));
     if (extent % count != 0 && n.version() < 18)
       n.Invalid(StrCat(extent, " can't be split into ", count, " equal parts"));
-    int64_t size = (extent + count - 1) / count;
+    int64_t size = CeilDiv(extent, count);
     sizes.emplace();
     if (extent < (count - 1) * size) n.Invalid(StrCat(extent, " elements don't make ", count, " parts of ", size));
     for (int64_t i = 0; i < count; ++i) sizes->push_back(std::min(extent - i * size, size));

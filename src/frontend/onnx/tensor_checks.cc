@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/checks.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::onnx {
 namespace {
@@ -112,7 +113,7 @@ std::vector<TypedField> TypedFields(const Tensor& tensor, int64_t count) {
       break;
     // Types below a byte share entries: as many to an entry as fit into a byte.
     default:
-      in_int32 = bits < 8 && bits != 6 ? (count * bits + 7) / 8 : count;
+      in_int32 = bits < 8 && bits != 6 ? CeilDiv(count * bits, 8) : count;
       break;
   }
   auto size = [](const auto& values) { return static_cast<int64_t>(values.size()); };
@@ -132,7 +133,7 @@ void FinishTensor(Tensor& tensor, const std::string& where, ExternalFiles& files
   if (__builtin_mul_overflow(count, int64_t{ElemTypeBits(tensor.data_type)}, &bits)) {
     Fail(where, StrCat("shape ", ShapeText(tensor.dims), " has too many elements"));
   }
-  int64_t bytes = (bits + 7) / 8;
+  int64_t bytes = CeilDiv(bits, 8);
   std::string type_text = StrCat(ElemTypeName(tensor.data_type), " of shape ", ShapeText(tensor.dims));
   bool is_string = tensor.data_type == ElemType::kString;
   if (tensor.external) {

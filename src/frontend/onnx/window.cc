@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/compose.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::onnx {
 namespace {
@@ -18,7 +19,7 @@ void PadToSameSize(NodeImport& n, Window& w, bool upper) {
         w.run_time.push_back(i);
         continue;
       }
-      int64_t out = (*size + w.strides[i] - 1) / w.strides[i];
+      int64_t out = CeilDiv(*size, w.strides[i]);
       total = std::max<int64_t>((out - 1) * w.strides[i] + w.Extent(i) - *size, 0);
     }
     int64_t less = total / 2;
@@ -97,7 +98,7 @@ void RequireKnownPadding(NodeImport& n, const Window& w) {
 int64_t OutputSize(const Window& w, size_t i, int64_t size, bool ceil) {
   int64_t room = size + w.pads[i] + w.pads[w.spatial + i] - w.Extent(i);
   if (room <= -w.strides[i] || (room < 0 && !ceil)) return 0;
-  int64_t out = (ceil ? (room + w.strides[i] - 1) / w.strides[i] : room / w.strides[i]) + 1;
+  int64_t out = (ceil ? CeilDiv(room, w.strides[i]) : room / w.strides[i]) + 1;
   if (ceil && (out - 1) * w.strides[i] >= size + w.pads[i]) --out;
   return out;
 }

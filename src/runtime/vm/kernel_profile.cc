@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "treadle/base/int_math.h"
 #include "treadle/base/text.h"
 
 namespace treadle::runtime::vm {
@@ -111,7 +112,7 @@ double KernelProfile::Macs(const KernelDecl& decl, const Event& call) const {
 uintptr_t KernelProfile::EndOf(const Tensor& tensor) const {
   uint64_t bits = uint64_t{tensor.dtype.bits} * tensor.dtype.lanes;
   for (int32_t d = 0; d < tensor.ndim; ++d) bits *= static_cast<uint64_t>(dims_[tensor.first_dim + d]);
-  return tensor.data + (bits + 7) / 8;
+  return tensor.data + CeilDiv(bits, 8);
 }
 
 std::vector<OpTiming> KernelProfile::Timings(const Program& program, const std::vector<NDArray>& inputs,

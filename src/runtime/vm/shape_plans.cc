@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "treadle/base/int_math.h"
+
 namespace treadle::runtime::vm {
 
 std::shared_ptr<void> RunMemory::Take(int64_t bytes) {
@@ -71,7 +73,7 @@ std::shared_ptr<const ShapePlan> RunMemory::MakePlan(const std::vector<const voi
     return lives_[a].bytes != lives_[b].bytes ? lives_[a].bytes > lives_[b].bytes : a < b;
   });
   constexpr auto kAlign = static_cast<int64_t>(kTensorAlignment);
-  auto size_of = [&](size_t i) { return (lives_[i].bytes + kAlign - 1) / kAlign * kAlign; };
+  auto size_of = [&](size_t i) { return RoundUp(lives_[i].bytes, kAlign); };
   std::vector<size_t> placed;  // by offset
   for (size_t i : order) {
     ShapePlan::Slot& slot = plan->slots[i];

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle::runtime::vm {
@@ -12,7 +13,7 @@ namespace treadle::runtime::vm {
 constexpr int64_t kSmallest = 256;
 
 int TensorPool::ClassOf(int64_t bytes) {
-  auto units = static_cast<uint64_t>((std::max<int64_t>(bytes, 1) + kSmallest - 1) / kSmallest);
+  auto units = static_cast<uint64_t>(CeilDiv(std::max<int64_t>(bytes, 1), kSmallest));
   if (units <= 4) return static_cast<int>(units) - 1;
   int exponent = std::bit_width(units - 1) - 1;  // units in (2^exponent, 2^(exponent + 1)]
   uint64_t step = uint64_t{1} << (exponent - 2);

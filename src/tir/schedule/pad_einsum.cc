@@ -6,6 +6,7 @@
 #include "tir/block_access.h"
 #include "tir/buffer_replacer.h"
 #include "tir/schedule/primitives.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::tir::primitive {
 
@@ -136,7 +137,7 @@ class Einsum {
       }
       if (padding[i] < 1) Refuse(StrCat("can't pad axis '", iv->var->name_hint, "' to a multiple of ", padding[i]));
       RequirePlainLoop(loops[i].get(), kName);
-      axes_.push_back({iv, *extent, (*extent + padding[i] - 1) / padding[i] * padding[i]});
+      axes_.push_back({iv, *extent, RoundUp(*extent, padding[i])});
     }
     if (loops.empty()) Refuse("has no loops to pad");
     for (outermost_ = 0; !placed_.path[outermost_].same_as(loops[0]); ++outermost_) {

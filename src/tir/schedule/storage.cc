@@ -4,6 +4,7 @@
 
 #include "tir/buffer_replacer.h"
 #include "tir/schedule/primitives.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::tir::primitive {
 
@@ -188,8 +189,8 @@ void PrefetchNext(ScheduleState& state, const std::string& name, int read_index,
   int64_t run = 1, runs = 1;
   for (size_t d = 0; d < box.extents.size(); ++d) (d < run_dim ? runs : run) *= box.extents[d];
   const int64_t line = std::max<int64_t>(1, kLine / buffer->dtype.bytes());
-  const int64_t run_lines = (run + line - 1) / line, lines = run_lines * runs;
-  const int64_t each = (lines + positions - 1) / positions;
+  const int64_t run_lines = CeilDiv(run, line), lines = run_lines * runs;
+  const int64_t each = CeilDiv(lines, positions);
   Map<Var, PrimExpr> next = NextStep(leading);
   Var step("line", DataType::Int(32));
   PrimExpr number = min(position * PrimExpr(each) + step, PrimExpr(lines - 1));

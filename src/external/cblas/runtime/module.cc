@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "external/steps.h"
+#include "treadle/base/int_math.h"
 #include "treadle/external/region_module.h"
 #include "treadle/runtime/plugin.h"
 #include "treadle/runtime/thread_pool.h"
@@ -63,7 +64,7 @@ void RunMatmul(const Matmul& s, const T* a, const T* b, T* c) {
   // Parts of at least 16 rows or columns, in whole multiples of that.
   constexpr int64_t kGrain = 16;
   const bool by_rows = s.m >= s.n;
-  const int64_t parts = ((by_rows ? s.m : s.n) + kGrain - 1) / kGrain;
+  const int64_t parts = CeilDiv(by_rows ? s.m : s.n, kGrain);
   for (int64_t i = 0; i < s.batch; ++i) {
     matrix(i, &x, &y, &z);
     runtime::ParallelFor(parts, [&](int64_t begin, int64_t end) {

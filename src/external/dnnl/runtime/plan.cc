@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "treadle/base/error.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::external {
 
@@ -531,7 +532,7 @@ void Plan::Allocate() {
     return x != y ? x > y : a < b;
   });
   std::vector<size_t> placed;
-  auto end_of = [&](size_t i) { return buffers_[i].offset + (buffers_[i].desc.get_size() + 63) / 64 * 64; };
+  auto end_of = [&](size_t i) { return buffers_[i].offset + RoundUp(buffers_[i].desc.get_size(), 64); };
   for (size_t i : order) {
     Buffer& b = buffers_[i];
     std::vector<size_t> busy;
@@ -540,7 +541,7 @@ void Plan::Allocate() {
     }
     std::sort(busy.begin(), busy.end(), [&](size_t x, size_t y) { return buffers_[x].offset < buffers_[y].offset; });
     b.offset = 0;
-    const size_t size = (b.desc.get_size() + 63) / 64 * 64;
+    const size_t size = RoundUp(b.desc.get_size(), 64);
     for (size_t other : busy) {
       if (b.offset + size <= buffers_[other].offset) break;
       b.offset = std::max(b.offset, end_of(other));

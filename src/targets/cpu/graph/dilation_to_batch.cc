@@ -10,6 +10,7 @@
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/plain_conv.h"
 #include "targets/cpu/kernels/winograd_transform.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/nn.h"
 
 namespace treadle::relay {
@@ -26,7 +27,7 @@ struct Extent {
   int64_t OutputsOfImage() const { return (in + before + after + Missing()) / kDilation - (kTaps - 1); }
   /// Outputs that are computed for each that there is.
   double Waste() const {
-    const int64_t tiles = (OutputsOfImage() + kTile - 1) / kTile;
+    const int64_t tiles = CeilDiv(OutputsOfImage(), kTile);
     return static_cast<double>(tiles * kTile * kDilation) / static_cast<double>(out);
   }
 };

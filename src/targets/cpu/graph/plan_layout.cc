@@ -15,6 +15,7 @@
 #include "targets/cpu/graph/finite_padding.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/weight_forms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/make.h"
@@ -269,8 +270,8 @@ Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
   if (end % block != 0 && !last) return Expr();
   trace_.in_place[op] = {layout, split->args[0].get()};
   trace_.pinned.insert(split->args[0].get());
-  Expr result = ops::MakeStridedSlice(InLayout(split->args[0], layout), {begin / block}, {(end + block - 1) / block},
-                                      {1}, std::vector<int64_t>{1});
+  Expr result = ops::MakeStridedSlice(InLayout(split->args[0], layout), {begin / block}, {CeilDiv(end, block)}, {1},
+                                      std::vector<int64_t>{1});
   return Produced(GetRef<Expr>(op), layout, result);
 }
 

@@ -12,6 +12,7 @@
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/attention.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/make.h"
@@ -42,18 +43,16 @@ class AttentionPlanNode : public PlanNode {
   }
 };
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Rows that are computed: as long as they aren't packed, with those that will fill the last block.
 int64_t RowsOf(const AttentionProblemNode& p, const AttentionPlanNode& plan) {
   if (p.m < 0) return kSymbolicWidth;
-  return p.n_block != 0 ? p.m : CeilDiv(p.m, plan.m_block) * plan.m_block;
+  return p.n_block != 0 ? p.m : RoundUp(p.m, plan.m_block);
 }
 
 /// Keys that are computed, those that fill the last block with them.
 int64_t KeysOf(const AttentionProblemNode& p, const AttentionPlanNode& plan) {
   const int64_t unit = plan.key_block != 0 ? plan.key_block : kLanes;
-  return CeilDiv(std::max<int64_t>(1, p.n), unit) * unit;
+  return RoundUp(std::max<int64_t>(1, p.n), unit);
 }
 
 /// The most rows of a register tile of 16 columns.
@@ -114,9 +113,9 @@ std::vector<Plan> PackingSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<AttentionProblemNode>();
   const int64_t keys = p.n > 0 ? p.n : kUsualKeys, tile = WidestTile(machine);
   const int64_t most = std::max<int64_t>(2, machine.l2_bytes / 2 / (keys * 8 * tile));
-  const int64_t tiles = p.m < 0 ? most : (p.m + tile - 1) / tile, blocks = (tiles + most - 1) / most;
+  const int64_t tiles = p.m < 0 ? most : CeilDiv(p.m, tile), blocks = CeilDiv(tiles, most);
   std::vector<Plan> plans;
-  for (int64_t count = (tiles + blocks - 1) / blocks; count >= 1; count /= 2) {
+  for (int64_t count = CeilDiv(tiles, blocks); count >= 1; count /= 2) {
     plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
       plan.tile_m = tile;
       plan.m_block = std::max<int64_t>(2, count * tile);

@@ -14,6 +14,7 @@
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/compute.h"
 #include "treadle/tir/byte_ops.h"
@@ -160,8 +161,8 @@ int64_t RegistersOf(const Machine& machine) {
 int64_t RowsOfTile(int64_t rows, const Machine& machine) {
   const int64_t most = std::clamp<int64_t>((machine.vector_registers - 6) / (3 * RegistersOf(machine)), 1, kMostRows);
   if (rows < 0) return most;
-  const int64_t tiles = (rows + most - 1) / most;
-  return (rows + tiles - 1) / tiles;
+  const int64_t tiles = CeilDiv(rows, most);
+  return CeilDiv(rows, tiles);
 }
 
 int64_t WordsOfBlock(const BlockDenseProblemNode& p) { return p.block * p.bits / 32; }
@@ -205,7 +206,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
                          fitted.block_loop / static_cast<double>(plan.k_words)) +
                 rows * digits * vectors * fitted.block_scale * machine.fma_cycles;
   if (plan.mr * registers * (p.digits + 1) + 3 * registers > machine.vector_registers) tile *= fitted.block_spilled;
-  const double tiles = static_cast<double>((m + plan.mr - 1) / plan.mr) * static_cast<double>(p.n / kBlock);
+  const double tiles = static_cast<double>(CeilDiv(m, plan.mr)) * static_cast<double>(p.n / kBlock);
   const double bytes = static_cast<double>(p.n * p.bits) / 8 * static_cast<double>(p.k);
   const double alone = tiles * static_cast<double>(p.k / p.block) * tile + bytes * machine.weight_cycles_per_byte;
   const int64_t threads = ModelledThreads(machine);

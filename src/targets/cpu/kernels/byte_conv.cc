@@ -13,6 +13,7 @@
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/word_conv.h"
 #include "targets/cpu/kernels/words.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -172,7 +173,7 @@ runtime::NDArray RowPairs(const runtime::NDArray& weight, int64_t block, int64_t
 /// Taps of one channel in words of four columns.
 runtime::NDArray ColumnQuads(const runtime::NDArray& weight, int64_t block, int64_t padded) {
   const int64_t channels = weight.shape()[0], rows = weight.shape()[2], columns = weight.shape()[3];
-  const int64_t wide = (columns + kBytes - 1) / kBytes;
+  const int64_t wide = CeilDiv(columns, kBytes);
   runtime::NDArray packed = runtime::NDArray::Empty({padded / block, 1, rows, wide, block}, DataType::Int(32));
   std::fill_n(packed.Data<int32_t>(), packed.size(), 0);
   auto* to = packed.Data<int8_t>();

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "targets/cpu/kernels/weight_forms.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -276,7 +277,7 @@ int64_t FormsOfRow(int64_t quads) {
 ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<const int8_t*(int64_t, int64_t)>& at,
                         int64_t forms) {
   constexpr size_t kStep = 16;  // so that lists of equal matrices are mostly equally long, and share a kernel
-  const int64_t count = (results + kListBlock - 1) / kListBlock;
+  const int64_t count = CeilDiv(results, kListBlock);
   std::vector<Block> blocks;
   blocks.reserve(static_cast<size_t>(count));
   std::vector<Quad> all(static_cast<size_t>(quads));
@@ -294,7 +295,7 @@ ByteLists MakeByteLists(int64_t results, int64_t quads, const std::function<cons
       }
     }
     blocks.emplace_back(all, forms);
-    entries = std::max(entries, (blocks.back().entries() + kStep - 1) / kStep * kStep);
+    entries = std::max(entries, RoundUp(blocks.back().entries(), kStep));
   }
   const DataType word = DataType::Int(32);
   ByteLists lists;
@@ -333,7 +334,7 @@ std::shared_ptr<const ByteLists> ListsOfMatrix(const runtime::NDArray& weight, b
     return nullptr;
   }
   const std::vector<int64_t>& shape = weight.shape();
-  const int64_t n = shape[k_first ? 1 : 0], k = shape[k_first ? 0 : 1], quads = (k + kBytes - 1) / kBytes;
+  const int64_t n = shape[k_first ? 1 : 0], k = shape[k_first ? 0 : 1], quads = CeilDiv(k, kBytes);
   if (n < kListBlock || k < kBytes) return nullptr;
   return WeightForms::Keep<ByteLists>(
       weight, StrCat("byte lists ", k_first), [&]() -> std::shared_ptr<const ByteLists> {

@@ -19,6 +19,7 @@
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/recurrent.h"
 #include "treadle/ops/compute.h"
@@ -44,8 +45,8 @@ constexpr int64_t kLanes = kPackedColumns, kGates = GatesOf(RecurrentCell::kLstm
 constexpr int64_t kPanelLists = kGates * kHalves;
 const DataType kFloat = DataType::Float(32), kInt = DataType::Int(32), kByte = DataType::UInt(8);
 
-int64_t PanelsOf(int64_t units) { return (units + kLanes - 1) / kLanes; }
-int64_t WordsOf(int64_t units) { return (units + kBytes - 1) / kBytes; }
+int64_t PanelsOf(int64_t units) { return CeilDiv(units, kLanes); }
+int64_t WordsOf(int64_t units) { return CeilDiv(units, kBytes); }
 
 /// Operands of the packed forms; lists have their words behind the weight.
 struct PackedOperands {

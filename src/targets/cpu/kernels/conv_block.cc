@@ -5,6 +5,7 @@
 
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/schedule/alternatives.h"
 
 namespace treadle::ops::cpu {
@@ -41,7 +42,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) 
   auto node = MakeObject<ConvProblemNode>(*problem.as<ConvProblemNode>());
   const int64_t block = plan.as<ConvBlockPlanNode>()->block;
   node->oc_block = block;
-  node->oc = (node->oc + block - 1) / block * block;
+  node->oc = RoundUp(node->oc, block);
   node->weight = node->padded_weight = runtime::NDArray();  // of other channels
   const schedule::Choice choice = schedule::ChooseKernel("nn.conv2d", "cpu", Problem(ObjectPtr<Object>(node)), machine);
   return choice.best() == nullptr ? -1 : choice.best()->cycles;

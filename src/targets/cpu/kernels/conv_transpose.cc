@@ -12,6 +12,7 @@
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
 
@@ -96,7 +97,7 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
     s.kernel[d] = DimValue(kernel->shape[2 + d]);
     s.stride[d] = a->strides[d];
     s.pad[d] = pads[d];
-    s.taps[d] = (s.kernel[d] + s.stride[d] - 1) / s.stride[d];
+    s.taps[d] = CeilDiv(s.kernel[d], s.stride[d]);
     const int64_t added = a->output_padding[a->output_padding.size() == 1 ? 0 : d];
     s.cut[d] = s.stride[d] * s.taps[d] - s.kernel[d] - added + pads[2 + d];
     // What isn't cut out of the phases would have to be made: negative padding, or output_padding beyond them.
@@ -170,7 +171,7 @@ class ConvTransposePlanNode : public PlanNode {
   ChannelLayout Result() const { return blocked_result ? ChannelLayout{oc_block} : ChannelLayout(); }
   /// Channels of the convolution. Those of a result that has no blocks go to the next block with zeros.
   PhaseChannels Channels(int64_t ic, int64_t oc, int64_t phases) const {
-    const int64_t each = Result().PaddedChannels(oc), all = (phases * each + oc_block - 1) / oc_block * oc_block;
+    const int64_t each = Result().PaddedChannels(oc), all = RoundUp(phases * each, oc_block);
     return {all, In().PaddedChannels(ic), each};
   }
 };
@@ -220,8 +221,8 @@ Problem PhaseProblem(const ConvProblemNode& p, const PhaseGroup& group, const Co
     phases.iw = p.iw;
     phases.kh = group.taps[0];
     phases.kw = group.taps[1];
-    phases.oh = p.ih + (p.kh + p.stride_h - 1) / p.stride_h - 1;
-    phases.ow = p.iw + (p.kw + p.stride_w - 1) / p.stride_w - 1;
+    phases.oh = p.ih + CeilDiv(p.kh, p.stride_h) - 1;
+    phases.ow = p.iw + CeilDiv(p.kw, p.stride_w) - 1;
     phases.pad_t = phases.kh - 1;
     phases.pad_l = phases.kw - 1;
     phases.pad_b = phases.oh - p.ih;

@@ -10,6 +10,7 @@
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
 
@@ -68,7 +69,7 @@ std::vector<int64_t> TileWidths(int64_t width, int64_t channels, const Machine& 
   std::vector<int64_t> widths;
   for (int64_t t = std::min(width, kMaxTileWidth); t >= 1; --t) {
     if (!FitsRegisters({t, 1}, channels, machine)) continue;
-    const int64_t count = (width + t - 1) / t, smallest = (width + count - 1) / count;
+    const int64_t count = CeilDiv(width, t), smallest = CeilDiv(width, count);
     if (widths.empty() || widths.back() != smallest) widths.push_back(smallest);
   }
   return widths;
@@ -131,7 +132,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
                fitted.depthwise_tile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
   if (WidensInRegisters(p, machine)) row *= fitted.depthwise_widen;
   // Rows that a strip reads, of one block of channels.
-  const int64_t strips = (p.oh + plan.oh_block - 1) / plan.oh_block;
+  const int64_t strips = CeilDiv(p.oh, plan.oh_block);
   const int64_t read = (plan.oh_block - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
   const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * p.oc_block;
   const double bytes = static_cast<double>(elements * (pairs ? 2 : p.dtype.bytes()));

@@ -9,6 +9,7 @@
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
 
@@ -223,7 +224,7 @@ double NearCycles(const ConvSizes& s, const DirectConvPlanNode& plan, const Mach
 double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double tile_cycles, const Machine& machine) {
   const double cache = static_cast<double>(machine.l2_bytes) * 0.6;
   const int64_t rows = plan.oh_block, group = plan.oc_group;
-  const auto strips = static_cast<double>((s.oh + rows - 1) / rows);
+  const auto strips = static_cast<double>(CeilDiv(s.oh, rows));
   const double work = tile_cycles * static_cast<double>(s.ic_blocks * s.macs_per_ic_block * s.oc_blocks * s.oh) /
                       static_cast<double>(rows);
   const auto passes = static_cast<double>(s.oc_blocks_per_group / plan.tile_oc);
@@ -245,7 +246,7 @@ double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double ti
 double CyclesOfThreads(const ConvSizes& s, const DirectConvPlanNode& plan, double alone, int64_t threads,
                        const Machine& machine) {
   const auto count = static_cast<double>(threads);
-  const int64_t rows = plan.oh_block, strips = (s.oh + rows - 1) / rows;
+  const int64_t rows = plan.oh_block, strips = CeilDiv(s.oh, rows);
   const int64_t parts = s.oc_blocks / (plan.tile_oc * plan.oc_group);
   double cycles = alone;
   // Where there are few parts, pixels are divided too.
@@ -275,7 +276,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   double tile_cycles =
       dynamic ? DynamicRowCycles(tile, width, s.oc_block, machine) : TileCycles(tile, width, s.oc_block, machine);
   if (s.selects) {
-    const auto tiles = static_cast<double>((width + plan.tile_ow - 1) / plan.tile_ow);
+    const auto tiles = static_cast<double>(CeilDiv(width, plan.tile_ow));
     tile_cycles += tiles * Fitted().tile_select / static_cast<double>(plan.tile_oc);
   }
   if (!s.fused_spatial) tile_cycles *= static_cast<double>(plan.oh_block);
@@ -310,7 +311,7 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
     if (chunk == 0) return;
     add(rows, tile, 1, chunk);
     // Groups that leave every thread several.
-    const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = dynamic ? 1 : (s.oh + rows - 1) / rows;
+    const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = dynamic ? 1 : CeilDiv(s.oh, rows);
     const int64_t most = s.oc_blocks / tile.blocks * strips / (2 * std::max(1, machine.num_cores));
     for (int64_t group = 2; group <= std::min(passes, most); ++group) {
       if (passes % group == 0) add(rows, tile, group, chunk);
@@ -321,8 +322,8 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
     return;
   }
   for (int64_t strips = 1; strips <= std::min(s.oh, kMaxStrips); ++strips) {
-    const int64_t rows = (s.oh + strips - 1) / strips;
-    if ((s.oh + rows - 1) / rows == strips) strips_of(rows);
+    const int64_t rows = CeilDiv(s.oh, strips);
+    if (CeilDiv(s.oh, rows) == strips) strips_of(rows);
   }
 }
 

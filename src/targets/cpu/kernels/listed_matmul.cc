@@ -12,6 +12,7 @@
 #include "targets/cpu/kernels/listed_sums.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/weight_forms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/constant_operands.h"
@@ -40,7 +41,7 @@ Type ListedDenseInfer(const InferContext& context) {
     throw DTypeError("needs uint8 data, and int32 weights, words and corrections");
   }
   const int64_t blocks = DimValue(weight->shape[0]);
-  if (data->shape.empty() || attrs->units < 1 || blocks != (attrs->units + kListBlock - 1) / kListBlock ||
+  if (data->shape.empty() || attrs->units < 1 || blocks != CeilDiv(attrs->units, kListBlock) ||
       DimValue(data->shape.back()) < 1 || DimValue(words->shape[0]) != blocks ||
       DimValue(words->shape[1]) != DimValue(weight->shape[1]) + 1 || DimValue(weight->shape[2]) != kWords ||
       DimValue(words->shape[2]) != kWords || DimValue(weight->shape[3]) != kListBlock ||
@@ -93,7 +94,7 @@ Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs
   const TensorTypeNode* type = OutTensor(out_type);
   const Tensor &data = inputs[0], &weight = inputs[1], &words = inputs[2], &correction = inputs[3];
   const size_t last = data.ndim() - 1;
-  const int64_t k = DimValue(data->shape[last]), row = (k + kBytes - 1) / kBytes * kBytes;
+  const int64_t k = DimValue(data->shape[last]), row = RoundUp(k, kBytes);
   Tensor rows = data;
   if (a->forms > 1 || row != k) {
     Array<PrimExpr> shape = data->shape;
@@ -144,7 +145,7 @@ Array<Tensor> ListedDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs
 /// Of each block the words of its entries, then how many there are, twice.
 void CheckLists(const relay::CallNode* call) {
   const auto* attrs = call->attrs_as<ListedDenseAttrs>();
-  const int64_t k = DimValue(ShapeOf(call->args[0]->checked_type_).back()), words = (k + kBytes - 1) / kBytes;
+  const int64_t k = DimValue(ShapeOf(call->args[0]->checked_type_).back()), words = CeilDiv(k, kBytes);
   const int64_t entries = DimValue(ShapeOf(call->args[1]->checked_type_)[1]), list = (entries + 1) * kWords;
   relay::CheckConstantOperand(call, 2, "words", [=](int64_t i) {
     const bool is_length = i % list >= entries * kWords;

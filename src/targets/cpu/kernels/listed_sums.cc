@@ -6,6 +6,7 @@
 
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/words.h"
+#include "treadle/base/int_math.h"
 #include "treadle/tir/loop_hints.h"
 
 namespace treadle::ops::cpu {
@@ -57,8 +58,8 @@ double ListedCycles(const ListedSizes& sizes, const Machine& machine, const Plan
   const auto& plan = *chosen.as<ListedPlanNode>();
   const int64_t m = RowsOf(sizes), group = std::min(m, plan.mr * plan.mc_tiles);
   const auto rows = static_cast<double>(plan.mr), entries = static_cast<double>(sizes.entries);
-  const int64_t blocks = sizes.columns / kListBlock, groups = sizes.runs * ((m + group - 1) / group);
-  const int64_t row_tiles = sizes.runs * ((m + plan.mr - 1) / plan.mr);
+  const int64_t blocks = sizes.columns / kListBlock, groups = sizes.runs * (CeilDiv(m, group));
+  const int64_t row_tiles = sizes.runs * (CeilDiv(m, plan.mr));
   const auto tiles = static_cast<double>(row_tiles * blocks);
   const double step = std::max(machine.fma_latency_cycles, rows * kEntry * machine.fma_cycles) + kLoop;
   const double tile = entries * step + Fitted().product_tile + Fitted().product_store * rows;

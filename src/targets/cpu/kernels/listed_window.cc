@@ -10,6 +10,7 @@
 #include "targets/cpu/kernels/winograd_compute.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/kernels/word_conv.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/transform.h"
 
 namespace treadle::ops::cpu {
@@ -40,7 +41,7 @@ ListedWindow::ListedWindow(const ConvProblemNode& p, int64_t channels_of_pixel)
     stride_h = stride_w = 1;
   }
   // The last word of a row of taps may end in other pixels.
-  const int64_t span = contiguous ? (words() * kBytes + channels - 1) / channels : (kw - 1) * dilation_w + 1;
+  const int64_t span = contiguous ? CeilDiv(words() * kBytes, channels) : (kw - 1) * dilation_w + 1;
   high = (oh - 1) * stride_h + (kh - 1) * dilation_h + 1;
   wide = (ow - 1) * stride_w + span;
   if (channels % 2 != 0) wide += wide % 2;
@@ -67,13 +68,13 @@ namespace {
 /// Of data in blocks of 8 channels; of larger ones it differs in where words lie.
 ListedWindow WindowOf(const ConvProblemNode& p) {
   constexpr int64_t kBlock = 8;
-  return {p, HasContiguousWindow(p) ? p.ic : (p.ic + kBlock - 1) / kBlock * kBlock};
+  return {p, HasContiguousWindow(p) ? p.ic : RoundUp(p.ic, kBlock)};
 }
 
 /// Words of four bytes that products of int16 multiply for 8 results.
 int64_t QuadsOfPairs(const ConvProblemNode& p, int lanes) {
   const int64_t inputs = p.ic / p.groups, taps = p.kh * p.kw;
-  if (p.groups == 1) return taps * ((inputs + kBytes - 1) / kBytes);
+  if (p.groups == 1) return taps * (CeilDiv(inputs, kBytes));
   const std::vector<GroupsInBlocks> blocks = BlockGroups(p.groups, inputs, p.oc / p.groups, lanes);
   return blocks.empty() ? 0 : taps * inputs * blocks[0].merged / kBytes;
 }
@@ -85,7 +86,7 @@ bool Pay(const ConvProblemNode& p, const ByteLists& lists, int lanes) {
   constexpr double kEntry = 1.4, kEntryOfGroups = 1.6, kCopied = 0.25, kSpread = 0.5, kLeastGain = 0.95;
   constexpr double kSingle = 0.28;  // of an entry, that one of one word takes beyond its share in long lists
   const ListedWindow window = WindowOf(p);
-  const int64_t lists_of_oc = (p.oc + kListBlock - 1) / kListBlock;
+  const int64_t lists_of_oc = CeilDiv(p.oc, kListBlock);
   const auto blocks = static_cast<double>(lists_of_oc);
   const double copied = static_cast<double>(window.forms() * window.image()) / static_cast<double>(p.oh * p.ow) /
                         static_cast<double>(kBytes) * kCopied;
@@ -141,7 +142,7 @@ std::shared_ptr<const ByteLists> ListsOfConv(const ConvProblemNode& p, const run
     const int64_t quads = window.quads();
     const std::vector<int8_t> none(static_cast<size_t>(quads * kBytes), int8_t{0});
     // Of an even number of blocks: those of 16 channels have two.
-    const int64_t results = (p.oc + 2 * kListBlock - 1) / (2 * kListBlock) * (2 * kListBlock);
+    const int64_t results = RoundUp(p.oc, 2 * kListBlock);
     return std::make_shared<const ByteLists>(MakeByteLists(
         results, quads,
         [&](int64_t r, int64_t q) { return (r < p.oc ? words.data() + r * quads * kBytes : none.data()) + q * kBytes; },

@@ -12,6 +12,7 @@
 
 #include "targets/cpu/kernels/byte_lists.h"
 #include "targets/cpu/kernels/kernels.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::ops::cpu {
 
@@ -35,7 +36,7 @@ struct ListedWindow {
   /// Bytes of the copy, of each form.
   int64_t image() const { return high * wide * channels; }
   /// Words of a row of taps, or of one tap.
-  int64_t words() const { return ((contiguous ? kw * channels : inputs) + 3) / 4; }
+  int64_t words() const { return CeilDiv(contiguous ? kw * channels : inputs, 4); }
   int64_t quads() const { return words() * kh * (contiguous ? 1 : kw); }
   /// The byte of the copy at which word `quad` of the first window begins.
   int64_t Offset(int64_t quad) const;

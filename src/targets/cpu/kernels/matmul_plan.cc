@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "targets/cpu/kernels/packing.h"
+#include "treadle/base/int_math.h"
 #include "treadle/runtime/reflection.h"
 
 namespace treadle::ops::cpu {
@@ -43,8 +44,8 @@ struct ProductSizes {
       : batch(std::max<int64_t>(1, p.batch)),
         m(p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m)),
         n(std::max<int64_t>(1, p.n)),
-        k(p.k < 0 ? kSymbolicDepth : std::max<int64_t>(1, (p.k + NumbersOfWord(p) - 1) / NumbersOfWord(p))),
-        panels((n + kLanes - 1) / kLanes),
+        k(p.k < 0 ? kSymbolicDepth : std::max<int64_t>(1, CeilDiv(p.k, NumbersOfWord(p)))),
+        panels(CeilDiv(n, kLanes)),
         words(p.dtype.bits() == 8 || p.weight_dtype.bits() == 8 || p.out_dtype.is_int()),
         shorts(p.dtype == DataType::Int(16)) {}
   double b_bytes() const { return static_cast<double>(panels * kLanes * kWord) * static_cast<double>(k); }
@@ -109,7 +110,7 @@ double RowBytesCycles(const ProductSizes& s, const MatmulPlanNode& plan, const M
 /// Cycles of one product on one thread.
 double CyclesAlone(const ProductSizes& s, const MatmulPlanNode& plan, bool packs_b, const Machine& machine) {
   const FittedCosts& fitted = Fitted();
-  const int64_t row_tiles = (s.m + plan.mr - 1) / plan.mr;
+  const int64_t row_tiles = CeilDiv(s.m, plan.mr);
   const auto tiles_m = static_cast<double>(row_tiles);
   const auto tiles_n = static_cast<double>(s.panels) / static_cast<double>(plan.nr);
   const int64_t depth = plan.kc != 0 ? plan.kc : s.k;
@@ -147,7 +148,7 @@ int64_t TileRows(int64_t width, const Machine& machine) {
   auto step = [&](int64_t t) { return std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep; };
   // Rows that the last tile lacks are computed, too, and dropped.
   auto cost = [&](int64_t t) {
-    const int64_t tiles = (width + t - 1) / t;
+    const int64_t tiles = CeilDiv(width, t);
     return static_cast<double>(tiles) * step(t);
   };
   if (width <= widest) return width;
@@ -210,9 +211,9 @@ int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, bool packed, const 
   if (dynamic && p.packs_b) return 1;
   const int64_t bytes = dynamic && !packed ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
   const int64_t most = std::max<int64_t>(1, bytes / (std::max<int64_t>(1, p.k) * kWord * mr));
-  const int64_t tiles = (std::max<int64_t>(p.m, 0) + mr - 1) / mr;
-  const int64_t blocks = p.packs_b ? 1 : (tiles + most - 1) / most;
-  return dynamic ? most : (tiles + blocks - 1) / blocks;
+  const int64_t tiles = CeilDiv(std::max<int64_t>(p.m, 0), mr);
+  const int64_t blocks = p.packs_b ? 1 : CeilDiv(tiles, most);
+  return dynamic ? most : CeilDiv(tiles, blocks);
 }
 
 /// Whether rows are read as words of neighbours, which packing would part.
@@ -226,7 +227,7 @@ bool CanPackRows(const MatmulProblemNode& p) {
 }
 
 /// Panels of the right operand; a dynamic number of them is taken one by one.
-int64_t Panels(const MatmulProblemNode& p) { return p.n < 0 ? 1 : (p.n + kLanes - 1) / kLanes; }
+int64_t Panels(const MatmulProblemNode& p) { return p.n < 0 ? 1 : CeilDiv(p.n, kLanes); }
 
 /// The plan that rules of thumb give.
 MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
@@ -236,7 +237,7 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   plan.mr = TileRows(p.m < 0 ? kSymbolicWidth : p.m, machine);
   // A vector register that holds a whole panel leaves room for sums of two: half the loads per sum.
   plan.nr = machine.vector_lanes(32) >= kLanes && p.n % (2 * kLanes) == 0 ? 2 : 1;
-  const int64_t tiles = (std::max<int64_t>(p.m, 0) + plan.mr - 1) / plan.mr;
+  const int64_t tiles = CeilDiv(std::max<int64_t>(p.m, 0), plan.mr);
   plan.pack_a = CanPackRows(p) && p.n >= kMinPackedColumns && (p.m < 0 || tiles >= kMinPackedTiles);
   // Panels that are packed just now are in the L2 cache: short rows have to be packed only where all of a tile fall
   // into the same sets of the L1 cache.
@@ -244,7 +245,7 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   plan.mc_tiles = TilesOfBlock(p, plan.mr, plan.pack_a, machine);
   if (plan.pack_a && !p.packs_b && p.m >= 0 && p.m < kMaxChunkedRows && HasColumns(p))
     plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
-  const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
+  const int64_t columns = plan.nr * kLanes, column_tiles = CeilDiv(Panels(p), plan.nr);
   if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
   if (plan.kc == 0) plan.kc = ShortSums(p);
   const int64_t depth = p.k < 0 ? kSymbolicDepth : p.k;
@@ -279,7 +280,7 @@ std::vector<int64_t> RowTiles(int64_t rows, int64_t panels, const Machine& machi
   int64_t widest = std::min(rows, kMaxTileWidth);
   while (widest > 1 && !FitsRegisters({widest, panels}, kLanes, machine)) --widest;
   for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
-    const int64_t count = (rows + t - 1) / t, mr = (rows + count - 1) / count;
+    const int64_t count = CeilDiv(rows, t), mr = CeilDiv(rows, count);
     if (tiles.empty() || tiles.back() != mr) tiles.push_back(mr);
   }
   return tiles;
@@ -287,7 +288,7 @@ std::vector<int64_t> RowTiles(int64_t rows, int64_t panels, const Machine& machi
 
 /// The tile of registers is `plan`'s; blocks around it.
 void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& machine, PlanList* list) {
-  const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
+  const int64_t columns = plan.nr * kLanes, column_tiles = CeilDiv(Panels(p), plan.nr);
   const int64_t near = std::max<int64_t>(1, machine.l2_bytes / 2 / (std::max<int64_t>(1, p.k) * kWord * plan.mr));
   for (const bool pack_a : {false, true}) {
     if (pack_a && !CanPackRows(p)) continue;
@@ -352,9 +353,9 @@ double MatmulCycles(const Problem& problem, const Machine& target, const Plan& c
   const auto& plan = *chosen.as<MatmulPlanNode>();
   if (p.m == 1) return VectorCycles(s, plan, machine);
   const double alone = static_cast<double>(s.batch) * CyclesAlone(s, plan, p.packs_b, machine);
-  const int64_t tiles_m = (s.m + plan.mr - 1) / plan.mr, groups = s.panels / plan.nr / plan.nc_tiles;
+  const int64_t tiles_m = CeilDiv(s.m, plan.mr), groups = s.panels / plan.nr / plan.nc_tiles;
   const bool one_block = p.packs_b || plan.kc != 0;
-  const int64_t blocks = one_block ? 1 : (tiles_m + plan.mc_tiles - 1) / plan.mc_tiles;
+  const int64_t blocks = one_block ? 1 : CeilDiv(tiles_m, plan.mc_tiles);
   const double cycles = MeanOfThreads(alone, s.batch * blocks * groups, machine);
   // Packed rows are another parallel loop.
   const int64_t threads = ModelledThreads(machine);

@@ -23,6 +23,7 @@
 #include "targets/cpu/kernels/word_matmul.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -55,7 +56,7 @@ Type PackedDenseInfer(const InferContext& context) {
   size_t batch = rank - 3;
   if (batch != 0 && data->shape.size() != batch + 2) throw ShapeError("data and weight must have the same batch");
   for (size_t i = 0; i < batch; ++i) CheckDim(context, weight, i, "weight", data->shape[i], "data's batch");
-  CheckDim(context, weight, rank - 3, "weight", Dim((*attrs->units + kBlock - 1) / kBlock), "units in blocks");
+  CheckDim(context, weight, rank - 3, "weight", Dim(CeilDiv(*attrs->units, kBlock)), "units in blocks");
   CheckDim(context, weight, rank - 2, "weight", data->shape.back(), "data's columns");
   CheckDim(context, weight, rank - 1, "weight", Dim(kBlock), "a block");
   Array<PrimExpr> out = data->shape;
@@ -333,7 +334,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 bool PacksAsItGoes(const CallNode* call, const TensorTypeNode* weight, int64_t units) {
   constexpr int64_t kLeastBlocks = 4;
   if (call->args[1].as<relay::VarNode>() == nullptr) return false;
-  int64_t blocks = (units + kBlock - 1) / kBlock;
+  int64_t blocks = CeilDiv(units, kBlock);
   for (size_t i = 0; i + 2 < weight->shape.size(); ++i) blocks *= *AsConstInt(weight->shape[i]);
   return blocks >= kLeastBlocks;
 }

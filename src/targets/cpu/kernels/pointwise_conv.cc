@@ -2,6 +2,7 @@
 // Pointwise convolutions of channels that don't divide into blocks: on plain data, all pixels in one row.
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -12,7 +13,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan&) {
   const int64_t pixels = p.oh * p.ow, channels = p.oc, batch = std::max<int64_t>(1, p.batch);
   const RowTile tile = ChooseRowTile(channels, pixels);
   const auto tiles = static_cast<double>(channels / tile.channels), ic = static_cast<double>(p.ic / p.groups);
-  const auto vectors = static_cast<double>((pixels + tile.lanes - 1) / tile.lanes);
+  const auto vectors = static_cast<double>(CeilDiv(pixels, tile.lanes));
   const double step = TileCycles({tile.channels, 1}, tile.channels, tile.lanes, machine);
   const double bytes = ic * static_cast<double>(pixels * p.dtype.bytes());
   // Channels are as far apart as a whole image: what a vector needs of them is in no cache unless all of them are.

@@ -6,6 +6,7 @@
 
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
@@ -119,7 +120,7 @@ te::Operation Packed(const Product& product, const ComputeOpNode* op, const Repl
   auto number = [index](int64_t value) { return tir::make_const(index, value); };
   const size_t rank = op->axis.size(), batch = b.ndim() - 2;
   const PrimExpr k = op->reduce_axis[0]->dom->extent, n = op->axis[rank - 1]->dom->extent;
-  const int64_t columns = *AsConstInt(n), panels = (columns + kPackedColumns - 1) / kPackedColumns;
+  const int64_t columns = *AsConstInt(n), panels = CeilDiv(columns, kPackedColumns);
   Array<PrimExpr> packed_shape(b->shape.begin(), b->shape.begin() + static_cast<std::ptrdiff_t>(batch));
   for (const PrimExpr& dim : {number(panels), k, number(kPackedColumns)}) packed_shape.push_back(dim);
   const Tensor packed = te::ComputeStage(

@@ -11,6 +11,7 @@
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/recurrent.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -284,7 +285,7 @@ Type PackedInfer(const InferContext& context) {
   const auto* attrs = context.attrs<PackedRecurrentAttrs>();
   const Type result = InferRecurrent(context, kCell);
   const int64_t units = DimValue(OutTensor(result)->shape[2]);
-  const std::vector<int64_t> expected{(units + kLanes - 1) / kLanes, units, GatesOf(kCell), kLanes};
+  const std::vector<int64_t> expected{CeilDiv(units, kLanes), units, GatesOf(kCell), kLanes};
   CheckRank(weight, expected.size(), "weight");
   for (size_t i = 0; i < expected.size(); ++i) {
     if (DimValue(weight->shape[i]) != expected[i]) throw ShapeError("the weight isn't packed for so many units");
@@ -296,7 +297,7 @@ Type PackedInfer(const InferContext& context) {
 
 /// (gates * units, units) as (units / 16, units, gates, 16); units that only fill the last panel are zeros.
 Expr Pack(Expr weight, int64_t units, int64_t gates) {
-  const int64_t panels = (units + kLanes - 1) / kLanes;
+  const int64_t panels = CeilDiv(units, kLanes);
   weight = MakeReshape(weight, std::vector<int64_t>{gates, units, units});
   if (units % kLanes != 0) {
     weight = MakePad(weight, {{0, 0}, {0, panels * kLanes - units}, {0, 0}}, ScalarConstant(kFloat, 0.0));

@@ -18,6 +18,7 @@
 #include "targets/cpu/kernels/tile_intrin.h"
 #include "targets/cpu/kernels/word_conv.h"
 #include "targets/cpu/kernels/words.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/relay/mac_count.h"
@@ -60,7 +61,7 @@ struct Form {
       : dtype(p.dtype),
         batch(std::max<int64_t>(1, p.batch)),
         block(ic_block),
-        blocks((p.ic + block - 1) / block),
+        blocks(CeilDiv(p.ic, block)),
         kh(p.kh),
         kw(p.kw),
         stride_h(p.stride_h),
@@ -69,14 +70,14 @@ struct Form {
         dilation_w(p.dilation_w),
         unit(block),
         elements(kLineBytes / dtype.bytes()),
-        panels((p.oc + kColumns - 1) / kColumns) {
+        panels(CeilDiv(p.oc, kColumns)) {
     if (blocks == 1 && block * dtype.bytes() < kCopiedBytes && kCopiedBytes % (block * dtype.bytes()) == 0 &&
         dilation_w == 1) {
       unit = kCopiedBytes / dtype.bytes();
-      row_taps = (kw * block + unit - 1) / unit * unit / block;
+      row_taps = RoundUp(kw * block, unit) / block;
     }
-    const int64_t of_pixel = (blocks * block + elements - 1) / elements;
-    const int64_t of_window = (blocks * block * kh * (row_taps > 0 ? row_taps : kw) + elements - 1) / elements;
+    const int64_t of_pixel = CeilDiv(blocks * block, elements);
+    const int64_t of_window = CeilDiv(blocks * block * kh * (row_taps > 0 ? row_taps : kw), elements);
     windows = row_taps > 0 || stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
     lines = windows ? of_window : of_pixel;
     taps_h = windows ? 1 : kh;
@@ -313,7 +314,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
     const double step = std::max(height * width * dot, (height + width) * machine.tile_load_cycles);
     return static_cast<double>(form.Runs()) * step + height * width * fitted.amx_store;
   };
-  const int64_t tiles = (form.rows + kTile - 1) / kTile;
+  const int64_t tiles = CeilDiv(form.rows, kTile);
   auto panels = [&](double width) {
     return static_cast<double>(tiles / 2) * block(2, width) + (tiles % 2 != 0 ? block(1, width) : 0);
   };

@@ -15,6 +15,7 @@
 #include "targets/cpu/kernels/tile_intrin.h"
 #include "targets/cpu/kernels/word_matmul.h"
 #include "targets/cpu/kernels/words.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/te/tensor.h"
 
@@ -35,8 +36,6 @@ bool IsHalf(DataType dtype) { return dtype.is_bfloat16(); }
 bool HasTiles(DataType data, DataType weight) {
   return (IsByte(data) && IsByteWeight(weight)) || (IsHalf(data) && IsHalf(weight));
 }
-
-int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // ---- The computation ----
 

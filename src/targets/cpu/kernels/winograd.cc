@@ -14,6 +14,7 @@
 #include "targets/cpu/kernels/winograd_compute.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/tir/loop_hints.h"
@@ -62,8 +63,6 @@ class WinogradPlanNode : public schedule::PlanNode {
 };
 
 bool IsDynamic(const ConvProblemNode& p) { return p.oh < 0 || p.ow < 0; }
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Sizes in tiles. Those of an image whose size is dynamic are one row, as many as it usually has.
 struct TileSizes {
@@ -210,7 +209,7 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
       if (rows * columns > kMaxTiles && columns > 1) continue;
       if (rows * columns < 2) continue;  // the schedule has a loop over the tiles of a strip
       for (const bool by_oc_block : {true, false}) {
-        const int64_t strips = (s.rows + rows - 1) / rows * parts;
+        const int64_t strips = CeilDiv(s.rows, rows) * parts;
         // Not known how many threads there will be: enough for some.
         if (threads == 1 && by_oc_block && strips < kMinParts && s.oc_blocks < 2 * kMinParts) continue;
         for (const bool parallel_strips : {true, false}) {
@@ -237,7 +236,7 @@ void AddDynamicStrips(const TileSizes& s, int64_t side, const Machine& machine, 
   constexpr int64_t kMaxTiles = 256, kMinTiles = 12;
   const int64_t width = TileOfPlan(s, WinogradPlanNode(), machine).width;
   const bool small = s.weight_bytes() <= static_cast<double>(machine.l2_bytes);
-  for (int64_t columns = CeilDiv(kMinTiles, width) * width; columns <= kMaxTiles; columns += width) {
+  for (int64_t columns = RoundUp(kMinTiles, width); columns <= kMaxTiles; columns += width) {
     for (const bool by_oc_block : {true, false}) {
       plans->push_back(Make<Plan, WinogradPlanNode>([&](auto& plan) {
         plan.side = side;

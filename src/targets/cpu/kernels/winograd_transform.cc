@@ -9,6 +9,7 @@
 #include <random>
 
 #include "targets/cpu/kernels/weight_forms.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::ops::cpu {
 
@@ -228,7 +229,7 @@ std::array<int32_t, 6> WholeWeightTransform(int64_t a, int32_t g0, int32_t g1, i
 
 NDArray WholeWinogradWeight(const NDArray& weight, int64_t a, int64_t ib, int64_t ob) {
   const int64_t outputs = weight.shape()[0], inputs = weight.shape()[1];
-  const int64_t out_blocks = (outputs + ob - 1) / ob, in_blocks = (inputs + ib - 1) / ib;
+  const int64_t out_blocks = CeilDiv(outputs, ob), in_blocks = CeilDiv(inputs, ib);
   NDArray result = NDArray::Empty({a, a, out_blocks, in_blocks, ib / 2, ob}, DataType::Int(32));
   auto* to = result.Data<int16_t>();
   std::fill(to, to + 2 * result.size(), int16_t{0});

@@ -3,6 +3,7 @@
 
 #include "ops/change_layout.h"
 #include "targets/cpu/kernels/words.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
@@ -43,7 +44,7 @@ Plan MakeWordConvPlan(int64_t merged, int64_t ic_block, int64_t oc_block, bool o
 
 std::optional<int64_t> FewChannels(const ConvProblemNode& p, int64_t each) {
   if (!p.in_layout.is_plain() || p.ic >= kLeastBlocked || p.groups != 1) return std::nullopt;
-  return (p.ic + each - 1) / each * each;
+  return RoundUp(p.ic, each);
 }
 
 std::vector<int64_t> BlocksOf(int64_t channels) {

@@ -11,6 +11,7 @@
 
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/kernels.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::ops::cpu {
 
@@ -32,8 +33,8 @@ runtime::NDArray PackedConvWords(const runtime::NDArray& weight, int64_t in_bloc
   constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
   const std::vector<int64_t>& shape = weight.shape();
   const int64_t outputs = shape[0], inputs = shape[1], taps = shape[2] * shape[3];
-  const int64_t in_blocks = (inputs * merged + in_block - 1) / in_block;
-  const int64_t out_blocks = (outputs + out_block - 1) / out_block, each = outputs / groups / merged;
+  const int64_t in_blocks = CeilDiv(inputs * merged, in_block);
+  const int64_t out_blocks = CeilDiv(outputs, out_block), each = outputs / groups / merged;
   runtime::NDArray packed = runtime::NDArray::Empty(
       {out_blocks, in_blocks, shape[2], shape[3], in_block / kEach, out_block}, DataType::Int(32));
   auto* to = packed.Data<T>();

@@ -9,6 +9,7 @@
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/make.h"
 
@@ -20,8 +21,6 @@ using relay::Expr;
 
 constexpr int64_t kBlock = kPackedColumns;
 
-int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
 /// A constant right operand, packed, its words of k a multiple of `k_words`.
 template <typename T>
 runtime::NDArray PackedWords(const runtime::NDArray& weight, bool k_first, int64_t k_words) {
@@ -29,7 +28,7 @@ runtime::NDArray PackedWords(const runtime::NDArray& weight, bool k_first, int64
   const size_t rank = shape.size();
   const int64_t n = shape[k_first ? rank - 1 : rank - 2], k = shape[k_first ? rank - 2 : rank - 1];
   constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
-  const int64_t blocks = (n + kBlock - 1) / kBlock, words = RoundUp((k + kEach - 1) / kEach, k_words);
+  const int64_t blocks = CeilDiv(n, kBlock), words = RoundUp(CeilDiv(k, kEach), k_words);
   shape.resize(rank - 2);
   const int64_t batch = NumElements(shape);
   shape.insert(shape.end(), {blocks, words, kBlock});
@@ -80,8 +79,8 @@ Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataTyp
   CheckDim(context, weight, rank - 1, "weight", Dim(kBlock), "a block");
   const int64_t blocks = DimValue(weight->shape[rank - 3]), words = DimValue(weight->shape[rank - 2]);
   const int64_t k = DimValue(data->shape.back());
-  if ((blocks >= 0 && blocks < (*attrs->units + kBlock - 1) / kBlock) ||
-      (words >= 0 && k >= 0 && words < (k + PerWord(data->dtype) - 1) / PerWord(data->dtype))) {
+  if ((blocks >= 0 && blocks < CeilDiv(*attrs->units, kBlock)) ||
+      (words >= 0 && k >= 0 && words < CeilDiv(k, PerWord(data->dtype)))) {
     throw ShapeError(StrCat("the weight ", TypeText(weight), " is too small for ", *attrs->units, " units of data ",
                             TypeText(data)));
   }
@@ -148,7 +147,7 @@ Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const c
   Array<PrimExpr> out;
   for (size_t i = 0; i + 2 < rank; ++i) out.push_back(weight->shape[i]);
   const int64_t n = DimValue(weight->shape[attrs->transpose_b ? rank - 2 : rank - 1]);
-  out.push_back(Dim((n + kBlock - 1) / kBlock));
+  out.push_back(Dim(CeilDiv(n, kBlock)));
   const PrimExpr words = Words(weight->shape[attrs->transpose_b ? rank - 1 : rank - 2], weight->dtype);
   out.push_back(Dim(RoundUp(DimValue(words), k_words)));
   out.push_back(Dim(kBlock));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ops/te_util.h"
+#include "treadle/base/int_math.h"
 #include "treadle/tir/byte_ops.h"
 #include "treadle/tir/pair_ops.h"
 
@@ -30,7 +31,7 @@ PrimExpr MakeWord(DataType dtype, F element) {
 inline PrimExpr Words(const PrimExpr& elements, DataType dtype) {
   const int64_t* known = AsConstInt(elements);
   const int64_t each = PerWord(dtype);
-  if (known != nullptr) return Index((*known + each - 1) / each);
+  if (known != nullptr) return Index(CeilDiv(*known, each));
   return tir::floordiv(elements + (each - 1), Index(each));
 }
 

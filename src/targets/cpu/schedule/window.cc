@@ -10,6 +10,7 @@
 #include "targets/cpu/fitted_costs.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "tir/passes/passes.h"
+#include "treadle/base/int_math.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/tir/loop_hints.h"
 #include "treadle/tir/stmt_functor.h"
@@ -30,7 +31,7 @@ double StepCycles(int64_t t, int64_t blocks, int64_t registers, int64_t channels
 
 int64_t RegistersOf(int64_t channels, const schedule::Machine& machine) {
   const int64_t lanes = std::max(1, machine.vector_lanes(32));
-  return std::max<int64_t>(1, (channels + lanes - 1) / lanes);
+  return std::max<int64_t>(1, CeilDiv(channels, lanes));
 }
 
 /// What is computed of one sum, in operations; indices (int64) aside.
