@@ -9,7 +9,7 @@
 #include "ops/infer.h"
 #include "targets/cpu/kernels/attention_compute.h"
 #include "targets/cpu/kernels/packing.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/problems.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/base/int_math.h"

@@ -10,7 +10,7 @@
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/problems.h"
 #include "targets/cpu/kernels/word_conv.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/int_math.h"

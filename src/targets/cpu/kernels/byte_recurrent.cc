@@ -15,7 +15,7 @@
 #include "ops/recurrent.h"
 #include "targets/cpu/kernels/byte_lists.h"
 #include "targets/cpu/kernels/packing.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/problems.h"
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"

@@ -7,7 +7,7 @@
 
 #include "ops/infer.h"
 #include "ops/te_util.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/winograd_compute.h"
 #include "targets/cpu/kernels/winograd_transform.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "treadle/base/int_math.h"
 #include "treadle/schedule/alternatives.h"
 

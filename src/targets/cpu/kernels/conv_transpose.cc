@@ -11,7 +11,7 @@
 #include "ops/infer.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/problems.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"

@@ -8,7 +8,7 @@
 #include "ops/infer.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"

@@ -7,7 +7,7 @@
 #include "ir/accuracy.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 
 namespace treadle::ops::cpu {
 

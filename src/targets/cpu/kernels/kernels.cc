@@ -4,17 +4,17 @@
 #include <mutex>
 
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/problems.h"
 #include "targets/cpu/machine_costs.h"
 #include "targets/cpu/measure_calibration.h"
 #include "treadle/runtime/registry.h"
 
 namespace treadle::ops::cpu {
 
-// Made of the names of the files when configuring (cmake/TreadleLibrary.cmake).
-#define KERNEL_ROOM(Name) void Register##Name();
-#include "kernel_rooms.inc"
-#undef KERNEL_ROOM
+// Generated from the names of the files at configure time (cmake/TreadleLibrary.cmake).
+#define CPU_KERNEL(Name) void Register##Name();
+#include "cpu_kernels.inc"
+#undef CPU_KERNEL
 
 Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine) {
   const auto* op = call->op.as<OpNode>();
@@ -84,9 +84,9 @@ void RegisterKernels() {
     ConvProblemNode::StaticTypeInfo();
     MatmulProblemNode::StaticTypeInfo();
     AttentionProblemNode::StaticTypeInfo();
-#define KERNEL_ROOM(Name) Register##Name();
-#include "kernel_rooms.inc"
-#undef KERNEL_ROOM
+#define CPU_KERNEL(Name) Register##Name();
+#include "cpu_kernels.inc"
+#undef CPU_KERNEL
     RegisterFunctions();
   });
 }

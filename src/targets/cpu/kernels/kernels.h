@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of CPUs, one room each: when it can be used, what it computes, its plans, what they cost, and the
-// schedule that applies one.
+// The kernels of CPUs. Each is one file of this folder, with its preconditions, computation, plans, their costs, and
+// the schedule that applies a plan (docs/add-a-kernel.md).
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ using schedule::Stages;
 /// they gain (bench/thread_scaling.py).
 inline int64_t ModelledThreads(const Machine& machine) { return std::clamp<int64_t>(machine.num_cores, 1, 16); }
 
-/// Of beginning and ending a parallel loop: the launcher writes to each thread, and waits for it, in turn.
+/// Cycles that beginning and ending a parallel loop takes: the launcher writes to each thread, and waits for it, in
+/// turn.
 inline double ForkJoinCycles(const Machine& machine, int64_t threads) {
   return machine.fork_join_cycles + Fitted().fork_join_further * static_cast<double>(std::max<int64_t>(0, threads - 2));
 }

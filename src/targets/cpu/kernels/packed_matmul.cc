@@ -19,7 +19,7 @@
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/problems.h"
 #include "targets/cpu/kernels/word_matmul.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "treadle/relay/expr.h"
+#include "treadle/te/tensor.h"
 
 namespace treadle::ops::cpu {
 
@@ -12,5 +13,9 @@ inline constexpr int64_t kPackedColumns = 16;
 /// The packed form (batch.., ceil(n / 16), k, 16) of `operand`, of static type `type` and layout (batch.., n, k) or,
 /// `k_first`, (batch.., k, n). Columns that only fill the last block are zeros.
 relay::Expr PackColumns(relay::Expr operand, const TensorTypeNode* type, bool k_first);
+
+/// Attributes of the sum of a product with a packed right operand (batch.., n / 16, k, 16), which kernel matmul.packed
+/// schedules.
+Map<String, ObjectRef> PackedMatmulStage(const te::Tensor& data, const te::Tensor& weight, const TensorTypeNode* type);
 
 }  // namespace treadle::ops::cpu

@@ -2,7 +2,7 @@
 // nn.contrib_pair_cast: float32 rounded to bfloat16 for products of pairs (pair_matmul.cc, pair_conv.cc), which take
 // numbers below the least normal one for 0. A cast has to keep those, for which machines have no instruction.
 #include "ops/infer.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/traits.h"
 #include "treadle/tir/pair_ops.h"

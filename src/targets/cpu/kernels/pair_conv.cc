@@ -8,7 +8,7 @@
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "targets/cpu/kernels/word_conv.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"

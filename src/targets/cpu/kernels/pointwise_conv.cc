@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise convolutions of channels that don't divide into blocks: on plain data, all pixels in one row.
 #include "targets/cpu/kernels/conv_layout.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "treadle/base/int_math.h"
 
 namespace treadle::ops::cpu {

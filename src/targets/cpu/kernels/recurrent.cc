@@ -10,7 +10,7 @@
 #include "ops/macs.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/packing.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/problems.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/recurrent.h"
 #include "treadle/ops/compute.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ops/conv.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "treadle/ir/prim_ops.h"
 
 namespace treadle::ops::cpu {

@@ -9,9 +9,9 @@
 #include <algorithm>
 
 #include "ops/infer.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
-#include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/tile_intrin.h"
 #include "targets/cpu/kernels/word_matmul.h"
 #include "targets/cpu/kernels/words.h"

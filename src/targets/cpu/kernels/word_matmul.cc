@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "ops/macs.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "targets/cpu/kernels/packing.h"
-#include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
