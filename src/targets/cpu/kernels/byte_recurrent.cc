@@ -16,6 +16,7 @@
 #include "targets/cpu/kernels/byte_lists.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/problems.h"
+#include "targets/cpu/kernels/unit_panels.h"
 #include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
@@ -97,9 +98,7 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
 // ---- The computation ----
 
 Stmt Lanes(const std::function<Stmt(const PrimExpr&)>& body, int64_t count = kLanes) {
-  tir::Var lane("lane", DataType::Int(64));
-  const auto kind = count == kLanes || count == kListBlock ? tir::ForKind::kVectorized : tir::ForKind::kSerial;
-  return tir::For(lane, Index(0), Index(count), kind, body(lane));
+  return ForLanes(body, count, kListBlock);
 }
 
 /// Writes the statements of one step.
@@ -121,12 +120,12 @@ class StepWriter {
 
   Stmt All() const {
     Stmt steps = Loop(steps_, "step", [&](const PrimExpr& step) { return Step(step); });
-    return tir::Allocate(states_, tir::Allocate(totals_, InOrder({Begin(), steps})));
+    return tir::Allocate(states_, tir::Allocate(totals_, InOrder({InitStates(), steps})));
   }
 
  private:
-  /// The states before the first step, and zeros in words that aren't whole.
-  Stmt Begin() const {
+  /// Copies the initial states, and clears the bytes of words beyond the last unit.
+  Stmt InitStates() const {
     const int lengths = at_.lengths;
     std::vector<Stmt> parts{Loop(batch_, "b", [&](const PrimExpr& b) {
       return ForUnits([&](const PrimExpr& u) -> Stmt {
@@ -170,19 +169,9 @@ class StepWriter {
 
   /// Of all units, in vectors where they fill one.
   Stmt ForUnits(const std::function<Stmt(const PrimExpr& u)>& body) const {
-    return ForPanels(
-        [&](const PrimExpr& p, int64_t count) {
-          return Lanes([&](const PrimExpr& lane) { return body(p * Index(kLanes) + lane); }, count);
-        },
-        false);
-  }
-  Stmt ForPanels(const std::function<Stmt(const PrimExpr& p, int64_t count)>& body, bool parallel) const {
-    const int64_t whole = units_ / kLanes, rest = units_ % kLanes;
-    std::vector<Stmt> parts;
-    auto panels = [&](const Array<PrimExpr>& i) { return body(i[0], kLanes); };
-    if (whole > 0) parts.push_back(LoopNest({Index(whole)}, "panel", panels, parallel));
-    if (rest > 0) parts.push_back(body(Index(whole), rest));
-    return InOrder(parts);
+    return ForPanels(units_, [&](const PrimExpr& p, int64_t count) {
+      return Lanes([&](const PrimExpr& lane) { return body(p * Index(kLanes) + lane); }, count);
+    });
   }
 
   /// The least and the largest state, or 0, in the first lanes.
@@ -197,16 +186,14 @@ class StepWriter {
       return InOrder({Store(range, none, {Index(0), lane}), Store(range, none, {Index(1), lane})});
     });
     const Stmt all = Loop(batch_, "b", [&](const PrimExpr& b) {
-      return tir::IfThenElse(Place(b, step).counts, ForPanels(
-                                                        [&](const PrimExpr& p, int64_t count) {
-                                                          auto lanes = [&](const PrimExpr& lane) {
-                                                            const PrimExpr u = p * Index(kLanes) + lane;
-                                                            const PrimExpr h = Load(out_[1], {b, u});
-                                                            return join(lane, h, h);
-                                                          };
-                                                          return Lanes(lanes, count);
-                                                        },
-                                                        false));
+      const Stmt of_sample = ForPanels(units_, [&](const PrimExpr& p, int64_t count) {
+        const auto of_unit = [&](const PrimExpr& lane) {
+          const PrimExpr h = Load(out_[1], {b, p * Index(kLanes) + lane});
+          return join(lane, h, h);
+        };
+        return Lanes(of_unit, count);
+      });
+      return tir::IfThenElse(Place(b, step).counts, of_sample);
     });
     const Stmt ends = Loop(Index(kLanes), "lane", [&](const PrimExpr& lane) {
       return join(Index(0), Load(range, {Index(0), lane}), Load(range, {Index(1), lane}));
@@ -238,28 +225,30 @@ class StepWriter {
     const Stmt total = Loop(Index(kLanes), "lane", [&](const PrimExpr& lane) {
       return Store(totals_, Load(totals_, {b}) + Load(sums, {lane}), {b});
     });
-    return tir::IfThenElse(counts, tir::Allocate(sums, InOrder({zeros, ForPanels(unit, false),
+    return tir::IfThenElse(counts, tir::Allocate(sums, InOrder({zeros, ForPanels(units_, unit),
                                                                 Store(totals_, tir::make_zero(kInt), {b}), total})));
   }
   static PrimExpr Index32(int64_t value) { return tir::make_const(kInt, value); }
 
   Stmt Panels(const PrimExpr& step, const PrimExpr& scale, const PrimExpr& zero) const {
     return ForPanels(
+        units_,
         [&](const PrimExpr& p, int64_t count) {
           return Loop(batch_, "b", [&](const PrimExpr& b) -> Stmt {
             const SequencePlace place = Place(b, step);
             auto none = [&](const PrimExpr& lane) {
               return Store(out_[0], tir::make_zero(kFloat), {step, b, p * Index(kLanes) + lane});
             };
-            return tir::IfThenElse(place.inside, Sample(place.element, b, p, count, scale, zero), Lanes(none, count));
+            return tir::IfThenElse(place.inside, UpdateState(place.element, b, p, count, scale, zero),
+                                   Lanes(none, count));
           });
         },
         attrs_->share_panels);
   }
 
-  /// The new state of a sample's units of panel `p`, of which the first `count` exist.
-  Stmt Sample(const PrimExpr& t, const PrimExpr& b, const PrimExpr& p, int64_t count, const PrimExpr& scale,
-              const PrimExpr& zero) const {
+  /// Computes the new state of a sample for the first `count` units of panel `p`.
+  Stmt UpdateState(const PrimExpr& t, const PrimExpr& b, const PrimExpr& p, int64_t count, const PrimExpr& scale,
+                   const PrimExpr& zero) const {
     const tir::Buffer sums = tir::DeclBuffer({Index(kGates), Index(kLanes)}, kInt, "sums", "local");
     const tir::Buffer gates = tir::DeclBuffer({Index(kGates), Index(kLanes)}, kFloat, "gates", "local");
     auto of = [&](int operand) { return in_[static_cast<size_t>(operand)]; };

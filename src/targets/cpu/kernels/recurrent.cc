@@ -11,6 +11,7 @@
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/problems.h"
+#include "targets/cpu/kernels/unit_panels.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/recurrent.h"
 #include "treadle/ops/compute.h"
@@ -119,8 +120,8 @@ class StepWriter {
     if (!is_lstm()) bias_ = in[static_cast<size_t>(StateOperand(cell)) - 1];
   }
 
-  /// The states before the first step.
-  Stmt Begin(const Array<tir::Buffer>& states) const {
+  /// Copies the initial states.
+  Stmt InitStates(const Array<tir::Buffer>& states) const {
     Array<Stmt> parts;
     for (size_t s = 0; s < states.size(); ++s) {
       parts.push_back(ForUnits([&](const PrimExpr& b, const PrimExpr& unit) {
@@ -131,38 +132,28 @@ class StepWriter {
   }
 
   Stmt Step(const PrimExpr& t) const {
-    const int64_t whole = units_ / kLanes, rest = units_ % kLanes;
-    Array<Stmt> parts;
-    auto panels = [&](const Array<PrimExpr>& i) { return Panel(t, i[0], kLanes); };
-    if (whole > 0) parts.push_back(LoopNest({Index(whole)}, "panel", panels, attrs_->share_panels));
-    if (rest > 0) parts.push_back(Panel(t, Index(whole), rest));
-    // All of the old state has been read.
-    parts.push_back(ForUnits([&](const PrimExpr& b, const PrimExpr& unit) {
+    const auto panel = [&](const PrimExpr& p, int64_t count) { return Panel(t, p, count); };
+    const Stmt new_states = ForPanels(units_, panel, attrs_->share_panels);
+    // The old state is overwritten only when all of it has been read.
+    const Stmt keep = ForUnits([&](const PrimExpr& b, const PrimExpr& unit) {
       return Store(out_[1], Load(out_[0], {t, b, unit}), {b, unit});
-    }));
-    return tir::SeqStmt(parts);
+    });
+    return InOrder({new_states, keep});
   }
 
  private:
   bool is_lstm() const { return cell_ == RecurrentCell::kLstm; }
 
   static Stmt Lanes(const std::function<Stmt(const PrimExpr&)>& body, int64_t count = kLanes) {
-    tir::Var lane("lane", DataType::Int(64));
-    const auto kind = count == kLanes ? tir::ForKind::kVectorized : tir::ForKind::kSerial;
-    return tir::For(lane, Index(0), Index(count), kind, body(lane));
+    return ForLanes(body, count, kLanes);
   }
 
   /// Of all units of all samples.
   Stmt ForUnits(const std::function<Stmt(const PrimExpr& b, const PrimExpr& unit)>& body) const {
     return Loop(batch_, "b", [&](const PrimExpr& b) -> Stmt {
-      const int64_t whole = units_ / kLanes, rest = units_ % kLanes;
-      Array<Stmt> parts;
-      auto panel = [&](const PrimExpr& p, int64_t count) {
+      return ForPanels(units_, [&](const PrimExpr& p, int64_t count) {
         return Lanes([&](const PrimExpr& lane) { return body(b, p * Index(kLanes) + lane); }, count);
-      };
-      if (whole > 0) parts.push_back(Loop(Index(whole), "panel", [&](const PrimExpr& p) { return panel(p, kLanes); }));
-      if (rest > 0) parts.push_back(panel(Index(whole), rest));
-      return tir::SeqStmt(parts);
+      });
     });
   }
 
@@ -182,7 +173,7 @@ class StepWriter {
     tir::Buffer sums = tir::DeclBuffer({Index(rows), Index(gates_), Index(kLanes)}, kFloat, "sums", "local");
     Array<Stmt> parts;
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t g = 0; g < gates_; ++g) parts.push_back(Given(sums, t, p, count, first, r, g));
+      for (int64_t g = 0; g < gates_; ++g) parts.push_back(InitSums(sums, t, p, count, first, r, g));
     }
     constexpr int64_t kUnroll = 4;
     auto products = [&](const PrimExpr& k, Array<Stmt>* to) {
@@ -202,13 +193,14 @@ class StepWriter {
       return tir::SeqStmt(some);
     }));
     for (int64_t k = units_ / kUnroll * kUnroll; k < units_; ++k) products(Index(k), &parts);
-    for (int64_t r = 0; r < rows; ++r) parts.push_back(End(sums, t, p, count, first, r));
+    for (int64_t r = 0; r < rows; ++r) parts.push_back(UpdateState(sums, t, p, count, first, r));
     return tir::Allocate(sums, tir::SeqStmt(parts));
   }
 
-  /// What is there before the products of a gate.
-  Stmt Given(const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
-             int64_t r, int64_t g) const {
+  /// Initialises the sums of gate `g` of sample first + r by what doesn't depend on the state: x, or the bias of the
+  /// gate of GRU that x is added to later (GruOutput). Columns that are no units become zeros.
+  Stmt InitSums(const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
+                int64_t r, int64_t g) const {
     auto store = [&](const PrimExpr& lane, const PrimExpr& value) {
       return Store(sums, value, {Index(r), Index(g), lane});
     };
@@ -224,9 +216,9 @@ class StepWriter {
     return tir::SeqStmt(Array<Stmt>{zeros, given});
   }
 
-  /// The new state of sample first + r.
-  Stmt End(const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
-           int64_t r) const {
+  /// Computes the new state of sample first + r from the sums of its gates.
+  Stmt UpdateState(const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
+                   int64_t r) const {
     const PrimExpr b = first + Index(r);
     auto of_units = [&](const std::function<Stmt(const std::vector<PrimExpr>&, const PrimExpr& unit)>& body) {
       return Lanes(
@@ -270,8 +262,9 @@ Array<Tensor> PackedCompute(const Attrs& attrs, const Array<Tensor>& inputs, con
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> Stmt {
     const StepWriter writer(kCell, a, in, out);
     const Array<tir::Buffer> states(in.begin() + kState, in.begin() + kState + kStates);
-    return tir::SeqStmt(Array<Stmt>{
-        writer.Begin(states), ForSteps(all->shape[0], a->reverse, [&](const PrimExpr& t) { return writer.Step(t); })});
+    return tir::SeqStmt(
+        Array<Stmt>{writer.InitStates(states),
+                    ForSteps(all->shape[0], a->reverse, [&](const PrimExpr& t) { return writer.Step(t); })});
   };
   std::vector<Array<PrimExpr>> shapes{all->shape};
   shapes.resize(1 + static_cast<size_t>(kStates), state);
