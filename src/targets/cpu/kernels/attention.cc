@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: for a block of queries, scores of all keys, their softmax and its product with the values, all in cache.
-// With packed keys and values both products are register tiles; else a query at a time reads them as they are (a
-// decoder's step, bound by memory). Of bfloat16, products are of words of two neighbours (treadle/tir/pair_ops.h), sums
-// and the softmax of float32; its exponentials are rounded before they are summed and meet the values.
+// nn.attention, scaled dot-product attention: softmax(scale * Q K^T + mask) V. The scores of a block of queries, their
+// softmax and its product with the values stay in cache; the matrix of all scores never exists.
+//
+// query (batch.., m, s), key (batch.., n, s), value (batch.., n, d) of float32 or bfloat16, mask (.., n) broadcast;
+// result (batch.., m, d) float32. With packed keys and values both products are computed in register tiles. Otherwise
+// (sizes of a decoder's step are dynamic, and its time is that of reading keys and values) one query at a time reads
+// them in place. Operands of bfloat16 are multiplied as words of two neighbours (treadle/tir/pair_ops.h) with sums and
+// softmax in float32; the exponentials are rounded to bfloat16 before they are summed and multiplied by the values.
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention with packed keys and values computes. Rows whose scores don't stay in the caches are taken in blocks
-// of keys, each with a softmax of its own, whose results are combined in the end (Dao et al. 2022, "FlashAttention").
+// The tensor expressions of attention with packed keys and values. If a row of scores doesn't fit the caches, it is
+// computed in blocks of keys, each with a softmax of its own, and the partial results are rescaled and added (Dao et
+// al. 2022, "FlashAttention").
 #include "targets/cpu/kernels/attention_compute.h"
 
 #include "ops/attention.h"

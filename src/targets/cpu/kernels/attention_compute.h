@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The computations that the kernels of attention schedule (attention.cc), and the operators that have them.
+// The tensor expressions that the attention kernels schedule (attention.cc), and the operators that they define.
 #pragma once
 
 #include "targets/cpu/kernels/kernels.h"

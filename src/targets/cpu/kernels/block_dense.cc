@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of weights of 4 or 8 bits that have a scale and a zero point for every block of rows. Rows of the
-// data come as bytes with a scale per block as well, so that what is read of the weights is multiplied as it is: the
-// sums of a block are exact in int32, and scaled once per block.
+// qnn.contrib_block_dense: matrix products with block-scaled weights of 4 or 8 bits (ONNX Runtime's MatMulNBits), which
+// have a scale and a zero point for each block along k. Data are quantised to int8, or two int8 digits, with a scale
+// per block as well, so that weights are multiplied without unpacking them in memory: sums within a block are exact in
+// int32, and are scaled once per block. Operands: see BlockDenseInfer; result (m, units) float32.
 //
-// For 16 columns and some rows, block after block of the weights, whose sums stay in registers. Few rows are bound by
-// reading the weights, of which each is read once; more pass in tiles while the weights of their columns are in the L1
-// cache.
+// A register tile is some rows by 16 columns, and goes through the blocks in order. With few rows the bandwidth of
+// reading the weights is the bound, and each is read once. With more, tiles of rows pass one after the other while the
+// weights of their 16 columns are in the L1 cache.
 #include <algorithm>
 
 #include "ops/infer.h"

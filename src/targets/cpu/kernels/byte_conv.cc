@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of bytes on channel-blocked activations. Words of four neighbouring channels, or two where bytes are
-// widened to 16 bits first, take the place of floats (words.h), so that convolutions have the form, and the schedules,
-// of those of floats (direct_conv.cc, depthwise_conv.cc).
+// qnn.contrib_conv2d: 8-bit convolutions on channel-blocked activations (NCHW16c), direct and depthwise, uint8 by int8
+// in int32. A word of four neighbouring channels, or of two that were widened to int16, takes the place of a float
+// (words.h), so that the computations and their schedules are those of float32 (direct_conv.cc, depthwise_conv.cc).
 #include <algorithm>
 #include <vector>
 

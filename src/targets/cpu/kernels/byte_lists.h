@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact products of bytes by vpmaddubsw, which multiplies uint8 by int8 and adds neighbours in 16 bits, saturating: a
-// sum of products with 0 .. 255 fits where the positive weights in it are at most 128 together, and the negative ones,
-// too. Words of four weights (quads) are taken in such an order that two at a time fit the same 16-bit sums, which one
-// vpmaddwd then widens: five instructions for 64 products, where products of int16 take eight. What fits no other word
-// is widened by itself, six for as many.
+// Exact products of bytes by vpmaddubsw, which multiplies uint8 by int8 and adds two neighbours with saturation to 16
+// bits. A sum of products with 0 .. 255 fits 16 bits if its positive weights add up to at most 128, and its negative
+// ones, too. Words of four weights (quads) are ordered so that two at a time fit the same 16-bit sums, which one
+// vpmaddwd then widens: five instructions for 64 products, where products of int16 take eight. A quad that fits with no
+// other is widened by itself, which takes six for as many.
 //
-// Each block of 8 results has a list of its own, of the words of the data that its weights meet. A word may be met
-// as its complement, odd bytes x being 255 - x: odd weights are negated then, so that of two large weights of one sign
-// one is positive and one negative, and the results are corrected by a constant. Or in another order of its bytes, in
-// which other weights are neighbours. A quad that fits in no form is the sum of two.
+// Each block of 8 results has a list of its own, of the words of the data that its weights are multiplied by. A word
+// may be used in other forms: as its complement, odd bytes x being 255 - x, for which odd weights are negated and the
+// results are corrected by a constant, so that of two large weights of one sign one becomes negative; or with its bytes
+// in another order, in which other weights are neighbours. A quad that fits in no form is split into the sum of two.
 #pragma once
 
 #include <functional>

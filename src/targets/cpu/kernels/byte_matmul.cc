@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of bytes with a packed right operand, by words of four bytes along k, or of two int16 where bytes are
-// widened first (word_matmul.h).
+// nn.dense, nn.matmul and nn.batch_matmul of uint8 by int8, or of int16, in int32: the right operand is packed as words
+// of four int8 or two int16 along k (word_matmul.h).
 #include "ops/qnn.h"
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/word_matmul.h"

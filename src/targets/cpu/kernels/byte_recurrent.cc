@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM layers with recurrent weights of bytes (ops/byte_recurrent.h). Before each step the states become words of
-// bytes; then, of 16 units at a time, the sums of all gates are registers, and what follows from them is computed of
-// these, as in the form of floats (recurrent.cc). Columns of the weight are in the order in which they are read,
-// (units / 16, gates, 16).
+// qnn.contrib_lstm, LSTM layers whose recurrent weight is int8 (operands: ops/byte_recurrent.cc). Before each step the
+// states of all samples are quantised to uint8. Then, for 16 units at a time, the products of all gates are accumulated
+// in registers, from which the new state is computed, as in the kernel of float32 (recurrent.cc).
 //
-// Weights are packed as words of four bytes along k, (units / 16, words, gates, 16), which meet the states' words by
-// dot products; constant ones on AVX2 as lists of words for each 8 columns (byte_lists.h).
+// The weight's columns are in the order in which they are read, (units / 16, gates, 16). It is packed as words of four
+// bytes along k, (units / 16, words, gates, 16), for dot products with the words of the states; on AVX2, constant
+// weights become lists of words for each 8 columns (byte_lists.h).
 #include "ops/byte_recurrent.h"
 
 #include <algorithm>

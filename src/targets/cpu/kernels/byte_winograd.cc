@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Winograd convolution of 3 x 3 windows of bytes that were widened to 16 bits, exact: transforms are of whole numbers
-// (winograd_transform.h), products are summed modulo 2^32, and results divided without rest. Where the machine only
-// multiplies pairs of 16-bit integers (vpmaddwd), transformed operands cost no more than bytes would, and F(4 x 4, 3 x
-// 3) needs a fourth of the products.
+// Winograd's method for 8-bit 3 x 3 convolutions whose data were widened to int16: exact, in int32. The transforms are
+// scaled to whole numbers (winograd_transform.h), sums may wrap modulo 2^32, and the factor that remains is divided out
+// exactly. Where the machine can only multiply pairs of 16-bit integers (vpmaddwd), transformed operands cost no more
+// than bytes, and F(4 x 4, 3 x 3) needs a quarter of the multiplications.
 #include <algorithm>
 
 #include "ops/infer.h"

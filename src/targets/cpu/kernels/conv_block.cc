@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block of channels in which a convolution gives its result: a choice of the layout, not of an algorithm. Rules of
-// thumb decide (ConvLayout); a record may state another, for what follows in the graph or for how vectors are filled.
+// The channel block of a convolution's result, 8 or 16: a choice of layout, not of an algorithm. By default rules
+// decide (ConvLayout); a tuning record may choose another block, because consumers gain by it or vectors are filled
+// better.
 #include <algorithm>
 
 #include "targets/cpu/kernels/conv_layout.h"

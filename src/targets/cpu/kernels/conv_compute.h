@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What computations of convolutions on channel-blocked activations share, whatever their elements are: floats, words of
-// bytes (byte_conv.cc) or pairs of bfloat16 (pair_conv.cc). Their form is what kernel conv2d.direct schedules.
+// The tensor expressions that convolutions on channel-blocked activations share, for any element type: floats, words of
+// bytes (byte_conv.cc) or pairs of bfloat16 (pair_conv.cc). Kernel conv2d.direct schedules them.
 #pragma once
 
 #include <functional>

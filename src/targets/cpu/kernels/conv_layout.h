@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of convolutions share: problems, layouts of channels, weights in those layouts.
+// What convolution kernels share: problems, channel layouts, and weights in those layouts.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposed convolution in two dimensions as convolutions: outputs at distances of the stride from each other see
-// the same taps of the kernel. One convolution computes all phases of as many taps as channels; then they are
-// interleaved. A kernel that isn't a multiple of the stride has phases of two lengths in that dimension: to fill up the
-// short ones with zeros would make NaN of infinities, and cost products.
+// nn.conv2d_transpose (NCHW, float32) as convolutions. Outputs whose positions are equal modulo the stride, a phase,
+// use the same taps of the kernel. One convolution computes all phases with the same number of taps as channels, and
+// its result is interleaved. If the kernel size isn't a multiple of the stride, phases have two numbers of taps in that
+// dimension: filling up the short ones with zero weights would turn infinities into NaN, and cost multiplications.
 #include <algorithm>
 #include <cmath>
 #include <limits>

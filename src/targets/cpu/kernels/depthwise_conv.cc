@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution on channel-blocked activations: a window over each channel by itself. Little is computed per
-// element, so the padded input of some rows is made just before its use and doesn't go through memory.
+// Depthwise convolutions on channel-blocked activations (NCHW16c), float32 or, widened when read, bfloat16: one filter
+// per channel. There is little computation per element, so the padded input of a few rows is written just before its
+// use and stays in cache.
 #include <algorithm>
 #include <cmath>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct two-dimensional convolution on channel-blocked activations (NCHW16c). The inner channels fill a vector
-// register, so that one input element meets a vector of output channels. Register tiles (cpu.h), and around them the
-// order of loops in which what is used again stays in a near cache.
+// Direct two-dimensional convolutions on channel-blocked activations (NCHW16c). The block of output channels fills a
+// vector register, and one input element, broadcast, is multiplied by a vector of weights. The loops around the
+// register tiles (cpu.h) are ordered so that what is reused stays in the nearest cache. The data are float32; kernels
+// of other types (byte_conv.cc, pair_conv.cc) use the computation and the schedule with words in the place of floats.
 #include <algorithm>
 #include <cmath>
 

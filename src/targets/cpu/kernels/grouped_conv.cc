@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of several groups, each of several channels: by the computation of direct_conv.cc, on blocks that belong
-// to one group. Its plan says what the graph decides: how many groups become one, and the blocks; loops are planned by
-// conv2d.direct, which says what they cost, too.
+// Grouped convolutions with several channels per group (float32), computed as in direct_conv.cc on channel blocks that
+// belong to one group. A plan decides what concerns the graph: how many groups are merged into one, and the blocks.
+// conv2d.direct plans and costs the loops.
 #include <algorithm>
 
 #include "ir/accuracy.h"

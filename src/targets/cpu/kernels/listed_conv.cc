@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact convolutions of bytes on AVX2 without dot products of bytes, of constant weights: each block of 8 channels of
-// the result has a list of the words of a window that its weights meet, two at a time (byte_lists.h). Of groups, words
-// of other groups are in no list.
+// 8-bit convolutions by constant weights on AVX2, which has no dot product of bytes: uint8 by int8, exact in int32.
+// Each block of 8 output channels has a list of the words of a window that its weights are multiplied by, two words at
+// a time (byte_lists.h). With several groups, lists contain only words of their own group.
 //
-// The image is copied with the channels of a pixel next to each other, and its complement behind it (listed_window.h).
-// A tile of neighbouring results and 8 channels is summed in registers over a list, then the next 8 channels.
+// The image is copied so that the channels of a pixel are contiguous, followed by its complement (listed_window.h). A
+// register tile of neighbouring outputs and 8 channels is accumulated over a list, then the tile of the next 8
+// channels.
 #include <algorithm>
 
 #include "ops/conv.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact matrix products of bytes on AVX2 without dot products of bytes, of constant weights: each block of 8 columns
-// has a list of the words of a row that its weights meet, two at a time (byte_lists.h).
+// Products of uint8 by constant int8 weights on AVX2, which has no dot product of bytes: exact in int32. Each block of
+// 8 columns has a list of the words of a row that its weights are multiplied by, two words at a time (byte_lists.h).
 //
-// Rows are copied with the forms of their words behind them that lists name. A tile of rows and 8 columns is summed in
-// registers over a list, then the next 8 columns: rows stay in the L1 cache, lists are read in order.
+// Rows are copied, followed by the other forms of their words that lists refer to. A register tile of some rows and 8
+// columns is accumulated over a list, then the tile of the next 8 columns: rows stay in the L1 cache, and lists are
+// read sequentially.
 #include <algorithm>
 
 #include "ops/infer.h"

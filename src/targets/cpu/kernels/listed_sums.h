@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sums over lists of words of bytes (byte_lists.h) share, of matrix products (listed_matmul.cc) and convolutions
-// (listed_conv.cc): a step of the sum, plans of register tiles, what those cost, and their schedule. Results are rows
-// of columns, 8 of which have a list.
+// What products with lists of words of bytes (byte_lists.h) share, matrix products (listed_matmul.cc) and convolutions
+// (listed_conv.cc): a step of the sum, plans of register tiles, their cost, and their schedule. Results are rows of
+// columns; each 8 columns have a list.
 #pragma once
 
 #include <functional>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions by lists of words of bytes (byte_lists.h): where the bytes of a window lie in the copy of the image that
-// sums read, and whether lists pay.
+// Convolutions by lists of words of bytes (byte_lists.h): the layout of the copy of the image that they read, the
+// offsets of a window's words in it, and whether lists pay.
 //
-// The copy holds the channels of each pixel next to each other, with its padding, then, where words may be
-// complemented, all of it again with odd bytes x as 255 - x. A window of one element has a copy of the pixels that it
-// meets. Few channels make words of neighbouring pixels, too.
+// In the copy the channels of a pixel are contiguous, and so is the padding. If words may be complemented, it is
+// followed by itself with odd bytes x as 255 - x. For 1 x 1 windows it contains only the pixels that are used. If there
+// are few channels, a word spans neighbouring pixels.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of matrix products with a packed right operand, what they cost, and the space to choose from. Names are those
-// of Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication": a block of mc rows, kc of K and nc
-// columns, register tiles of mr x nr.
+// Plans of matrix products with a packed right operand, their cost, and the space of plans. Names are those of Goto &
+// van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication": blocks of mc rows, kc of k and nc columns,
+// register tiles of mr x nr.
 #pragma once
 
 #include <string>

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products whose right operand is packed in the order in which it is read: panels of 16 columns fill a vector,
-// so that one element of the left operand meets a vector of columns. Constants are packed at compile time; what packs
-// an activation fuses with what computes it. Where nothing does (a model's input), the product packs some panels just
-// before it uses them, so that they are read from a cache near by.
+// Matrix products with a packed right operand: panels of 16 columns fill a vector, and one element of the left operand,
+// broadcast, is multiplied by a vector of columns. data (batch.., m.., k), weight (batch.., ceil(n / 16), k, 16);
+// result (batch.., m.., n). Constants are packed at compile time, and packing an activation fuses with its producer. If
+// it has none (an input of the model), the product packs a few panels just before it uses them (nn.packing_matmul).
 //
-// A register tile of mr rows and one or two panels is summed at a time. Its panels are used by all tiles of rows before
-// the next ones, whose memory is prefetched meanwhile. Where many panels use them, rows are packed, too: in the order
-// in which a tile reads them, they are one stream of memory instead of one per row, and rows don't share sets of the L1
-// cache. And where there are too few tiles of rows to make up for fetching a long panel, the sum is made in chunks of
-// K: the chunk of a panel stays in the L1 cache, and results of some panels in the L2 cache, until they are complete
-// (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", whose names are used: a block of mc
-// rows, kc of K and nc columns, tiles of mr x nr).
+// Blocking and names follow Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication": blocks of mc
+// rows, kc of k and nc columns, register tiles of mr x nr, nr being one or two panels. All tiles of rows use a panel
+// before the next panels, whose memory is prefetched meanwhile. If many panels use a block of rows, the rows are packed
+// as well: in the order in which a tile reads them they are one stream of memory instead of one per row, and they don't
+// compete for the same sets of the L1 cache. If there are too few tiles of rows to amortise fetching a long panel, k is
+// blocked: a chunk of the panel stays in the L1 cache, and partial results of some panels in the L2 cache.
 #include <algorithm>
 
 #include "ops/change_layout.h"

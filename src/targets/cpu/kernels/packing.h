@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Right operands of matrix products in the order in which kernels read them.
+// Packing of right operands of matrix products into the order in which kernels read them.
 #pragma once
 
 #include "treadle/relay/expr.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// nn.contrib_pair_cast: float32 rounded to bfloat16 for products of pairs (pair_matmul.cc, pair_conv.cc), which take
-// numbers below the least normal one for 0. A cast has to keep those, for which machines have no instruction.
+// nn.contrib_pair_cast: float32 rounded to bfloat16 for the kernels of bfloat16 (pair_matmul.cc, pair_conv.cc), whose
+// instructions flush subnormal numbers to zero. An ordinary cast has to keep them, for which machines have no
+// instruction.
 #include "ops/infer.h"
 #include "targets/cpu/kernels/kernels.h"
 #include "treadle/ops/compute.h"

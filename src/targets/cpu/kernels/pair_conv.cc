@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of bfloat16 on channel-blocked activations, summed in float32. Words of two neighbouring channels take
-// the place of floats (pair_matmul.cc), so that convolutions have the form, and the schedules, of those of floats
-// (direct_conv.cc). Depthwise ones are those of floats, of data that are widened as they are read (depthwise_conv.cc).
+// bfloat16 convolutions on channel-blocked activations (NCHW16c), accumulated in float32. A word of two neighbouring
+// channels takes the place of a float (words.h), so that the computation and its schedule are those of float32
+// (direct_conv.cc). Depthwise ones use the kernel of float32, which widens the data when it reads them
+// (depthwise_conv.cc).
 #include <algorithm>
 
 #include "ops/infer.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of bfloat16, summed in float32, with a packed right operand, by words of two neighbours along k
-// (word_matmul.h).
+// nn.dense, nn.matmul and nn.batch_matmul of bfloat16, accumulated in float32: the right operand is packed as words of
+// two bfloat16 along k (word_matmul.h).
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/word_matmul.h"
 

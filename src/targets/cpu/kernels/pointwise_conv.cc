@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise convolutions of channels that don't divide into blocks: on plain data, all pixels in one row.
+// 1 x 1 convolutions whose channels don't divide into blocks: in NCHW (float32), with all pixels of an image as one
+// row.
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/kernels.h"
 #include "treadle/base/int_math.h"

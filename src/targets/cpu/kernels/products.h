@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products among tensor expressions.
+// Replaces matrix products among tensor expressions by packed ones.
 #pragma once
 
 #include "treadle/te/tensor.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers of float32: of 16 units at a time, the products of all gates with the state and what follows from
-// them are one tile of registers. Weights are packed in the order in which they are read, (units / 16, units, gates,
-// 16), and stay in the cache from step to step; nothing is made between the product and the new state.
+// nn.lstm and nn.gru, recurrent layers of float32 (operands: ops/recurrent.cc). For 16 units at a time, the products of
+// the state with all gates are accumulated in a register tile, from which the new state is computed. Weights are packed
+// in the order in which they are read, (units / 16, units, gates, 16), and stay in cache from step to step.
 #include "ops/recurrent.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in NCHW, as the operator computes them, for channels that don't fill blocks: vectors of neighbouring
-// outputs; some channels at once share what is loaded of the input.
+// Convolutions in NCHW as the operator computes them (conv2d.plain), for channels that don't fill blocks. Register
+// tiles are vectors of neighbouring outputs in a row, for a few output channels that share the loads of the input.
 #include <algorithm>
 #include <cmath>
 

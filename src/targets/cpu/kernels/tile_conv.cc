@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions on tile registers (AMX) of channel-blocked activations: uint8 by int8 in int32, bfloat16 in float32.
+// Convolutions of channel-blocked activations on AMX tile registers: uint8 by int8 in int32, bfloat16 in float32.
 //
-// What a strip of output rows reads is copied first, padded, so that a pixel has its channels in lines of 64 bytes, the
-// k of a tile: (lines, pixels, 64 bytes). Rows of a tile are neighbouring pixels. Where windows move by one pixel, a
-// tap of the kernel is the same product with pixels that lie further on, so nothing is copied twice: outputs are
-// computed as if rows were as wide as the padded input's, and those between rows are left out. Otherwise, and where a
-// pixel's channels fill too little of lines, lines hold the elements of all taps of a window (im2col);
-// of few channels (first layers) in rows of the kernel, whose pixels lie next to each other.
+// The input of a strip of output rows is first copied and padded, as (lines, pixels, 64 bytes): a line has 64 bytes of
+// a pixel's channels, the k of a tile, and the rows of a tile are neighbouring pixels. With stride 1 a tap of the
+// kernel multiplies the same lines from a later pixel on, so nothing is copied twice: outputs are computed as if rows
+// were as wide as those of the padded input, and the outputs between rows are dropped. With other strides, and if a
+// pixel's channels fill too little of a line, lines contain the elements of all taps of a window (im2col); with few
+// channels (first layers), of the taps of one kernel row, whose pixels are contiguous.
 #include <algorithm>
 
 #include "ops/infer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels on tile registers (treadle/tir/tile_ops.h) share: the intrinsic that computes a product of tensors.
+// What kernels on AMX tile registers (treadle/tir/tile_ops.h) share: the intrinsic that computes a product of tensors.
 #pragma once
 
 #include <vector>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products on tile registers (AMX): uint8 by int8 in int32, bfloat16 in float32. The right operand is packed as
-// it is for products of vectors (word_matmul.h): a panel's 16 words of k are a tile as they stand. The left one is read
-// where it is, in tiles of 16 rows; it is copied only where its rows don't fill tiles, or k doesn't.
+// Matrix products on AMX tile registers: uint8 by int8 in int32, bfloat16 in float32. The right operand is packed as it
+// is for vectors (word_matmul.h): 16 words of k of a panel are a tile as they stand. The left operand is read in place,
+// in tiles of 16 rows; it is copied only if m or k doesn't fill tiles.
 //
-// A call of the intrinsic (treadle/tir/tile_ops.h) makes mr rows of nc panels, all of k, in memory of its own, from
-// which what follows the product reads. Rows of all blocks meet some panels before the next ones, which so stay in the
-// L2 cache.
+// A call of the intrinsic (treadle/tir/tile_ops.h) computes mr rows of nc panels over all of k into a buffer of its
+// own, which the epilogue reads. All blocks of rows use some panels before the next ones, so that these stay in the L2
+// cache.
 #include <algorithm>
 
 #include "ops/infer.h"

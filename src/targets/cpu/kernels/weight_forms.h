@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms of constant weights (padded, transformed) that kernels make while a graph is planned. Calls that share a weight
-// (the heads of a detector, at each level of its pyramid) and plans that are compared share them: each is made once,
+// Constant weights in the forms (padded, transformed) that kernels create while a graph is planned. Calls with the same
+// weight (detector heads at each level of a pyramid) and plans that are compared share them: each form is created once,
 // and is one constant of the graph.
 #pragma once
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Winograd convolution of 3 x 3 windows. The image is cut into strips of some rows of tiles, so that transformed inputs
-// and products of a strip stay in the L2 cache: each strip is transformed, multiplied (one matrix product per point of
-// the tile) and transformed back, together with what follows the convolution.
+// Winograd's method for 3 x 3 convolutions (float32, NCHW16c; Lavin and Gray 2015, see winograd_transform.h). An image
+// is cut into strips of tile rows, so that the transformed input and the products of a strip stay in the L2 cache. Each
+// strip is transformed, multiplied (one matrix product per point of the tile) and transformed back, followed by the
+// epilogue.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The computation of a convolution by Winograd's method on channel-blocked activations, whatever its elements are:
-// floats (winograd.cc) or pairs of int16 (byte_winograd.cc). Its form is what kernel conv2d.winograd schedules.
+// The tensor expressions of a convolution by Winograd's method on channel-blocked activations, for floats (winograd.cc)
+// or pairs of int16 (byte_winograd.cc). Kernel conv2d.winograd schedules them.
 #pragma once
 
 #include <functional>

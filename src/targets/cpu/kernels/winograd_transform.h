@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Winograd's minimal filtering F(m x m, 3 x 3) (Lavin and Gray 2015): a tile of m x m outputs is computed from
-// (m + 2) x (m + 2) products instead of 9 * m * m; with stride 2, a tile of 2 x 2 from 25 instead of 36. The points of
-// interpolation are 0, 1, -1 and infinity for m = 2, and 2 and -2 besides for m = 4.
+// Winograd's minimal filtering F(m x m, 3 x 3) (Lavin and Gray 2015, "Fast Algorithms for Convolutional Neural
+// Networks"): a tile of m x m outputs takes (m + 2) x (m + 2) multiplications instead of 9 * m * m; with stride 2, a
+// tile of 2 x 2 takes 25 instead of 36. The points of interpolation are 0, 1, -1 and infinity for m = 2, and also 2 and
+// -2 for m = 4.
 #pragma once
 
 #include <cstdint>

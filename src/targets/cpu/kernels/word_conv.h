@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What convolutions by words (words.h) on channel-blocked activations share, of bytes (byte_conv.cc) and of bfloat16
-// (pair_conv.cc): weights in words, groups in blocks, and plans of what the graph decides. Loops are planned by
-// conv2d.direct, which says what they cost, too.
+// (pair_conv.cc): weights in words, blocks of grouped channels, and the plans of what concerns the graph. conv2d.direct
+// plans and costs the loops.
 #pragma once
 
 #include <algorithm>

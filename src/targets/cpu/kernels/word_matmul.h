@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What matrix products by words (words.h) share, of bytes (byte_matmul.cc) and of bfloat16 (pair_matmul.cc): the right
-// operand is packed as (n / 16, words of k, 16), rows of the left one are read as words, and the product has the form,
-// and the schedule, of a packed product of floats (packed_matmul.cc).
+// operand is packed as (batch.., n / 16, words of k, 16), the left one is read as words along k, and the computation
+// and its schedule are those of a packed float32 product (packed_matmul.cc).
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words (int32) of neighbouring numbers, which take the place of floats in products: four bytes, uint8 by int8, two
+// Words (int32) of neighbouring elements, which take the place of floats in products: four bytes (uint8 by int8), two
 // int16 (treadle/tir/byte_ops.h), or two bfloat16 (treadle/tir/pair_ops.h).
 #pragma once
 
