@@ -5,6 +5,8 @@
 #include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <numeric>
+
 #include "targets/llvm/function_codegen.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/tir/byte_ops.h"
@@ -203,19 +205,24 @@ Value* FunctionCodegen::DotWords(Value* sum, Value* a, Value* b, int lanes, bool
     sum = llvm::Constant::getNullValue(llvm::FixedVectorType::get(Int32(), static_cast<unsigned>(lanes)));
   }
   if (lanes <= widest) return DotOfRegister(sum, a, b, lanes, of_shorts);
-  auto half = [&](Value* v, int from) -> Value* {
-    std::vector<int> picked;
-    for (int i = 0; i < lanes / 2; ++i) picked.push_back(from + i);
-    return b_.CreateShuffleVector(v, picked);
-  };
+  return DotOfHalves(sum, a, b, lanes, [&](Value* half_sum, Value* half_a, Value* half_b) {
+    return DotWords(half_sum, half_a, half_b, lanes / 2, of_shorts);
+  });
+}
+
+Value* FunctionCodegen::DotOfHalves(Value* sum, Value* a, Value* b, int lanes,
+                                    const std::function<Value*(Value* sum, Value* a, Value* b)>& dot) {
+  std::vector<int> lower(static_cast<size_t>(lanes) / 2), upper(lower), all(static_cast<size_t>(lanes));
+  std::iota(lower.begin(), lower.end(), 0);
+  std::iota(upper.begin(), upper.end(), lanes / 2);
+  std::iota(all.begin(), all.end(), 0);
   Value* parts[2];
   for (int i = 0; i < 2; ++i) {
-    const int from = i * lanes / 2;
-    parts[i] = DotWords(half(sum, from), half(a, from), half(b, from), lanes / 2, of_shorts);
+    const auto half = [&](Value* v) { return b_.CreateShuffleVector(v, i == 0 ? lower : upper); };
+    Value *half_sum = half(sum), *half_a = half(a), *half_b = half(b);
+    parts[i] = dot(half_sum, half_a, half_b);
     if (parts[i] == nullptr) return nullptr;
   }
-  std::vector<int> all;
-  for (int i = 0; i < lanes; ++i) all.push_back(i);
   return b_.CreateShuffleVector(parts[0], parts[1], all);
 }
 

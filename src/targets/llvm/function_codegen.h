@@ -218,6 +218,9 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* AddDotBytes(const PrimExpr& sum, const PrimExpr& dot);
   Value* PackWord(const tir::CallNode* op);
   Value* DotWords(Value* sum, Value* a, Value* b, int lanes, bool of_shorts);
+  /// `dot` of the lower and of the upper half of the lanes, concatenated; null if it gives null.
+  Value* DotOfHalves(Value* sum, Value* a, Value* b, int lanes,
+                     const std::function<Value*(Value* sum, Value* a, Value* b)>& dot);
   Value* DotOfRegister(Value* sum, Value* a, Value* b, int lanes, bool of_shorts);
   Value* DotOfPackedBytes(Value* sum, const tir::CallNode* dot);
   Value* DotOfPairs(Value* a, Value* b, int lanes);

@@ -36,20 +36,9 @@ Value* FunctionCodegen::DotPairs(Value* sum, Value* a, Value* b, int lanes) {
   auto* sums = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes));
   if (sum == nullptr) sum = llvm::Constant::getNullValue(sums);
   if (lanes > widest || lanes > 16) {
-    auto half = [&](Value* v, int from) -> Value* {
-      std::vector<int> picked;
-      for (int i = 0; i < lanes / 2; ++i) picked.push_back(from + i);
-      return b_.CreateShuffleVector(v, picked);
-    };
-    Value* parts[2];
-    for (int i = 0; i < 2; ++i) {
-      const int from = i * lanes / 2;
-      parts[i] = DotPairs(half(sum, from), half(a, from), half(b, from), lanes / 2);
-      if (parts[i] == nullptr) return nullptr;
-    }
-    std::vector<int> all;
-    for (int i = 0; i < lanes; ++i) all.push_back(i);
-    return b_.CreateShuffleVector(parts[0], parts[1], all);
+    return DotOfHalves(sum, a, b, lanes, [&](Value* half_sum, Value* half_a, Value* half_b) {
+      return DotPairs(half_sum, half_a, half_b, lanes / 2);
+    });
   }
   auto* pairs = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(lanes) * 2);
   a = b_.CreateBitCast(a, pairs);

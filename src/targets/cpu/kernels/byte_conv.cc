@@ -38,21 +38,6 @@ Type ByteConvInfer(const InferContext& context) {
   return PackedConvInfer(context, wide ? DataType::Int(16) : DataType::UInt(8), kSum);
 }
 
-/// Channels of the data are bytes, those of the weight words.
-Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
-  constexpr size_t kWordsRank = 6;
-  return Make<Problem, ConvProblemNode>([&](auto& p) {
-    SetConvProblem(a, data, kernel, type, &p);
-    if (kernel.ndim() == kWordsRank) {
-      p.data_ic = p.ic;
-      p.ic_block = DimValue(kernel->shape[4]);
-      p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
-    }
-    p.kh = (*a->kernel_size)[0];
-    p.kw = (*a->kernel_size)[1];
-  });
-}
-
 /// data (N, IC/ib, H, W, ib); weight (OC/ob, IC/groups/ib, KH, KW, ib/4 or ib/2, ob) words of input channels; what
 /// pads hold. Result: (N, OC/ob, OH, OW, ob) int32.
 Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -60,7 +45,7 @@ Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const TensorTypeNode* type = OutTensor(out_type);
   const Tensor& kernel = inputs[1];
   Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), kDirectConv, inputs[2](Array<PrimExpr>{}));
-  const Problem problem = ProblemOf(a, inputs[0], kernel, type);
+  const Problem problem = WordConvProblem(a, inputs[0], kernel, type);
   const ConvReduceAxes axes(a, kernel);
   auto term = [&](const Tensor& from, const PrimExpr& n, const PrimExpr& oc, const PrimExpr& row,
                   const PrimExpr& column, const PrimExpr& lane) {
@@ -111,7 +96,7 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
   auto pair_of = [&](const PrimExpr& oh) { return tir::floordiv(oh * a->strides[0], Index(2)); };
   const Tensor data = of_rows ? PairRows(inputs[0], pair_of(type->shape[2] - 1) + kernel->shape[2], pads, pad)
                               : PadSpatial(inputs[0], pads, kDepthwiseConv, pad);
-  const Problem problem = ProblemOf(a, inputs[0], kernel, type);
+  const Problem problem = WordConvProblem(a, inputs[0], kernel, type);
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
   const bool starts_differ = DimValue(kernel->shape[1]) > 1;

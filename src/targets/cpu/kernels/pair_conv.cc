@@ -27,18 +27,6 @@ const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 
 Type PairConvInfer(const InferContext& context) { return PackedConvInfer(context, kHalf, kSum); }
 
-/// Channels of the data are bfloat16, those of the weight words.
-Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
-  return Make<Problem, ConvProblemNode>([&](auto& p) {
-    SetConvProblem(a, data, kernel, type, &p);
-    p.data_ic = p.ic;
-    p.ic_block = DimValue(kernel->shape[4]);
-    p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
-    p.kh = (*a->kernel_size)[0];
-    p.kw = (*a->kernel_size)[1];
-  });
-}
-
 /// data (N, IC/ib, H, W, ib) bfloat16; weight (OC/ob, IC/ib, KH, KW, ib/2, ob) words of two input channels. Result:
 /// (N, OC/ob, OH, OW, ob) float32.
 Array<Tensor> PairConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -46,7 +34,7 @@ Array<Tensor> PairConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const TensorTypeNode* type = OutTensor(out_type);
   const Tensor& kernel = inputs[1];
   const Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), kDirectConv);
-  const Problem problem = ProblemOf(a, inputs[0], kernel, type);
+  const Problem problem = WordConvProblem(a, inputs[0], kernel, type);
   const ConvReduceAxes axes(a, kernel);
   auto term = [&](const Tensor& from, const PrimExpr& n, const PrimExpr& oc, const PrimExpr& row,
                   const PrimExpr& column, const PrimExpr& lane) {

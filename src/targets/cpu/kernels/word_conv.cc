@@ -2,6 +2,7 @@
 #include "targets/cpu/kernels/word_conv.h"
 
 #include "ops/change_layout.h"
+#include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ir/structural.h"
@@ -23,6 +24,21 @@ std::vector<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t 
     }
   }
   return found;
+}
+
+Problem WordConvProblem(const Conv2DAttrs* attrs, const te::Tensor& data, const te::Tensor& kernel,
+                        const TensorTypeNode* type) {
+  constexpr size_t kWordsRank = 6;
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    SetConvProblem(attrs, data, kernel, type, &p);
+    if (kernel.ndim() == kWordsRank) {
+      p.data_ic = p.ic;
+      p.ic_block = DimValue(kernel->shape[4]);
+      p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
+    }
+    p.kh = (*attrs->kernel_size)[0];
+    p.kw = (*attrs->kernel_size)[1];
+  });
 }
 
 relay::Expr ChannelsAsWords(const relay::Expr& data, int64_t channels, int64_t block, DataType dtype) {

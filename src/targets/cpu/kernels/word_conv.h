@@ -25,6 +25,10 @@ struct GroupsInBlocks {
 /// The usual one first; none where no block has channels of one group only. `inputs`, `outputs`: of a group.
 std::vector<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes);
 
+/// The problem of a convolution of channel-blocked data by a weight in words (6 dimensions), or of a depthwise one (5).
+Problem WordConvProblem(const Conv2DAttrs* attrs, const te::Tensor& data, const te::Tensor& kernel,
+                        const TensorTypeNode* type);
+
 /// Elements of `weight` (OIHW) at their places in (out / ob, in / ib, KH, KW, ib / elements of a word, ob) words. Group
 /// g of the `merged` that form one has its inputs from g * I on.
 template <typename T>
@@ -85,8 +89,8 @@ std::vector<Plan> WordConvSpace(const ConvProblemNode& p, int64_t each, const Ma
 std::string WhyNotWordConvPlan(const ConvProblemNode& p, int64_t each, const Plan& chosen);
 /// Why groups don't become blocks; "" where they do.
 std::string WhyNotGroups(const ConvProblemNode& p, const Machine& machine);
-/// A kernel of `op` that costs what `loops` does, the kernel that is asked to compute the plan then. Reasons, space and
-/// rewrite are the room's.
+/// A kernel of `op` that costs as much as the kernel `loops`, which schedules what its plan rewrites the call to. The
+/// caller sets why_not, space and rewrite.
 Kernel WordConvKernel(const char* name, const char* op, const char* loops);
 /// The attributes of a convolution in these layouts, with sums of `sum`.
 Attrs WordConvAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const ChannelLayout& in,
