@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels: the algorithms by which an operator can be computed on a kind of target, and the choice among them.
+// Kernels: the algorithms that compute an operator on a kind of target, and the choice between them.
 //
-// Two stages of compilation ask. The layout plan of a graph asks which kernel computes a call, and has it rewritten
-// into the operator of that kernel, on the layouts and packed weights that it wants. When that operator's loops are
-// scheduled, its plan is chosen: the computation says by its stages (stage.h) which kernel made it and for which
-// problem. Both compare costs of the same models: cycles.
+// The choice is made in two steps. Layout planning chooses the kernel of a call and rewrites the call to the kernel's
+// own operator, with the layouts and packed weights that it needs. When the loops of that operator are scheduled, the
+// rest of its plan is chosen: the stages of the computation (stage.h) name the kernel and the problem. Both steps
+// compare the same modelled costs, in cycles. docs/add-a-kernel.md is the guide.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,7 @@ struct LayoutRequest {
   relay::LayoutArgs& args;
 };
 
-/// A call of an operator, with tensors for its operands: those that compute them, or, where a graph is laid out,
-/// placeholders.
+/// A call of an operator with tensors for its operands: their computations, or placeholders during layout planning.
 struct CallContext {
   const Attrs& attrs;
   const Array<te::Tensor>& inputs;  ///< of tuples each field
@@ -36,118 +35,120 @@ struct CallContext {
   const Target& target;  ///< null where there is none (constant folding)
 };
 
-/// Level of kernels that don't say another.
+/// Priority level of kernels unless they state another.
 inline constexpr int kDefaultLevel = 10;
-/// Level of an operator's own computation beside kernels.
+/// Priority level of an operator's own computation.
 inline constexpr int kPlainLevel = 0;
 
-/// One algorithm. Functions that are null don't apply to it.
+/// One algorithm. Functions that don't apply to it are null.
 struct Kernel {
   std::string name;    ///< "conv2d.winograd"
-  std::string op;      ///< the operator of the graph that it computes: "nn.conv2d"
-  std::string target;  ///< key of the targets that it is for: "cpu"; "": of all
-  /// Of those that can be used, kernels of the highest level are compared by their costs.
+  std::string op;      ///< the graph operator that it computes: "nn.conv2d"
+  std::string target;  ///< key of its targets: "cpu"; "": all targets
+  /// Priority: only applicable kernels of the highest level are compared by cost.
   int level = kDefaultLevel;
-  /// Raised when `apply` or what the plan's fields mean changes: older records don't fit then.
+  /// To be raised when `apply` or the meaning of a plan's fields changes: it invalidates older records.
   int revision = 1;
-  /// Class of its plans; null where there is nothing to choose.
+  /// Class of its plans; null if there is nothing to choose.
   const TypeInfo* plan_type = nullptr;
-  /// A later plan of the space replaces an earlier one only where it costs less than this part of it.
+  /// A later plan of the space replaces an earlier one only if its cost is less than this fraction of the earlier
+  /// one's.
   double least_gain = 1;
-  /// Costs are multiplied by it when kernels are compared: more than 1 for those that are less accurate than others.
+  /// Factor of the cost when kernels are compared: more than 1 for those that are less accurate than others.
   double handicap = 1;
 
-  /// Why it can't compute the problem, or doesn't as accurately as others; "" where it can.
+  /// The reason why it can't compute the problem, or not accurately enough; "" if it can.
   std::function<std::string(const Problem&, const Machine&)> why_not;
-  /// Fields of a plan that `rewrite` depends on: plans that differ in them are other graphs. The other fields are
-  /// chosen again when loops are scheduled.
+  /// Fields of a plan that `rewrite` depends on: plans that differ in them give different graphs. The other fields are
+  /// chosen again when the loops are scheduled.
   std::vector<std::string> graph_fields;
-  /// Plans to choose from, at least one where `why_not` gives "".
+  /// The plans to choose from, at least one if `why_not` returns "".
   std::function<std::vector<Plan>(const Problem&, const Machine&)> space;
-  /// Cycles of one run: the mean of the time on one thread and, where there are several, the time of all of them. Null:
-  /// not modelled; kernels that are rank before it.
+  /// Cycles of one run: the mean of the time on one thread and, if there are several, the time on all of them. Null:
+  /// not modelled; kernels with a cost model are preferred.
   std::function<double(const Problem&, const Machine&, const Plan&)> cycles;
-  /// Why a plan that didn't come from `space` can't be applied; "" where it can.
+  /// The reason why a plan from elsewhere (a record) can't be applied; "" if it can.
   std::function<std::string(const Problem&, const Machine&, const Plan&)> why_not_plan;
-  /// The computation, where it isn't that of an operator of the kernel's own (`rewrite`). Then the call stays in the
-  /// graph as it is, and the choice among those that have one is made again when tensor expressions are made.
+  /// The computation, for kernels that compute the operator's call as it is instead of rewriting it. The choice between
+  /// such kernels is made again when the tensor expressions of the call are created.
   ops::FTECompute compute;
-  /// Of kernels with `compute`: why it can't compute a call; "" where it can.
+  /// For kernels with `compute`: the reason why it can't compute a call; "" if it can.
   std::function<std::string(const CallContext&)> why_not_call;
-  /// Of kernels with `compute`: the problem that `why_not`, `space` and `cycles` are asked about. Null: they aren't
-  /// asked.
+  /// For kernels with `compute`: the problem that is passed to `why_not`, `space` and `cycles`. Null: these aren't
+  /// called.
   std::function<Problem(const CallContext&)> problem;
-  /// The call in terms of this kernel's own operator, or nothing: then the call stays as it is.
+  /// The call expressed with this kernel's own operator; nothing: the call stays as it is.
   std::function<std::optional<relay::LaidOutCall>(const LayoutRequest&, const Problem&, const Plan&)> rewrite;
-  /// Schedules the stages that the kernel's computation consists of, and its epilogue, which it takes (Stages::Take).
+  /// Schedules the stages of the kernel's computation, and its epilogue, which it takes (Stages::Take).
   std::function<void(tir::Schedule&, Stages&, const Problem&, const Machine&, const Plan&)> apply;
 };
 
-/// Adds a kernel; one of the same name is replaced. Kernels that don't say what they cost are preferred in the order in
+/// Adds a kernel, or replaces the one of the same name. Kernels without a cost model are preferred in the order in
 /// which they were added. Thread-safe; pointers to kernels that are replaced or removed stay valid.
 void RegisterKernel(Kernel kernel);
-/// Takes a kernel away; false where there is none of that name for the operator.
+/// Removes a kernel; false if the operator has none of that name.
 bool RemoveKernel(const std::string& op, const std::string& name);
-/// Sets a function that makes kernels with `compute` for a call of the operator; null takes it away. Of equal level
-/// they come before all others. Thread-safe.
+/// Sets a function that creates kernels with `compute` for a call of the operator; null removes it. Among kernels of
+/// the same level these come first. Thread-safe.
 void SetKernelsOfCalls(const std::string& op, std::function<std::vector<Kernel>(const CallContext&)> kernels);
-/// Whether there are kernels with `compute`: what is compiled then depends on more than the compiler.
+/// Whether there are kernels with `compute`: then the result of a compilation depends on more than the compiler.
 bool HasAddedKernels();
-/// Whether there are such for the operator.
+/// Whether the operator has such kernels.
 bool HasAddedKernels(const std::string& op);
 /// The kernel of that name, or null.
 const Kernel* FindKernel(const std::string& name);
 /// All kernels for the operator on targets of that key, in the order in which they were added.
 std::vector<const Kernel*> KernelsOf(const std::string& op, const std::string& target);
 
-/// What became of one kernel in a choice.
+/// A kernel in a choice.
 struct Candidate {
   const Kernel* kernel = nullptr;
-  std::string why_not;    ///< "" where it can be used
-  Plan plan;              ///< its best one; may be null
-  double cycles = -1;     ///< of that; -1: not modelled
-  bool recorded = false;  ///< the plan is from a record
-  bool of_call = false;   ///< made for the call (SetKernelsOfCalls)
-  /// Adds to the log of this thread, as a record: what kPlansOption takes.
+  std::string why_not;    ///< "" if it is applicable
+  Plan plan;              ///< its best plan; may be null
+  double cycles = -1;     ///< the cost of the plan; -1: not modelled
+  bool recorded = false;  ///< whether the plan is from a record
+  bool of_call = false;   ///< whether the kernel was created for the call (SetKernelsOfCalls)
+  /// Adds the candidate to the log of this thread as a line that kPlansOption accepts.
   void Log(const Problem& problem) const;
 };
 
-/// The kernel for a problem: the one of a record (PassContext option kPlansOption), else that whose best plan takes the
-/// fewest cycles, else the first of those that don't say. `candidates` has all kernels, the chosen one first.
+/// The kernel for a problem: that of a record (PassContext option kPlansOption), else the one whose best plan has the
+/// lowest cost, else the first without a cost model. `candidates` has all kernels, the chosen one first.
 struct Choice {
   std::vector<Candidate> candidates;
-  std::vector<std::shared_ptr<const Kernel>> kernels_of_call;  ///< keeps those that were made for it
+  std::vector<std::shared_ptr<const Kernel>> kernels_of_call;  ///< keeps kernels alive that were created for the call
   const Candidate* best() const {
     return candidates.empty() || !candidates[0].why_not.empty() ? nullptr : &candidates[0];
   }
 };
-/// `problem` may be null: of an operator that the target has no kernels of its own for. `call`: for kernels with
-/// `compute`, which aren't asked without.
+/// `problem` is null for operators that the target has no kernels for. `call` is needed for kernels with `compute`,
+/// which are left out without it.
 Choice ChooseKernel(const std::string& op, const std::string& target, const Problem& problem, const Machine& machine,
                     const CallContext* call = nullptr);
-/// The choice among computations of a call: those of kernels that have one, and the operator's own,
-/// "<operator>.generic", of kDefaultLevel. By the same order.
+/// The choice between the computations of a call, in the same order: those of kernels with `compute`, and the
+/// operator's own, "<operator>.generic" (kDefaultLevel).
 Choice ChooseComputation(const Op& op, const CallContext& call, const Machine& machine);
 
-/// The plan for a kernel that was chosen before: a record's, else the one of least cost.
+/// The plan for a kernel that is already chosen: a recorded one, else the one with the lowest cost.
 Candidate ChoosePlan(const Kernel& kernel, const Problem& problem, const Machine& machine);
-/// The same without records.
+/// As ChoosePlan, but without records.
 Candidate DefaultPlan(const Kernel& kernel, const Problem& problem, const Machine& machine);
 
-/// Option of the pass context: lines of {"problem": .., "kernel": .., "plan": ..}, as `--dump kernels` prints them. A
-/// problem that a line states is computed by its kernel with its plan. Lines of kernels that don't exist, whose plans
-/// have another schema or don't fit are left out, with a note.
+/// Option of the pass context: lines of {"problem": .., "kernel": .., "plan": ..}, as `--dump kernels` prints them. The
+/// problem of a line is computed by its kernel with its plan. Lines are ignored, with a note, if their kernel doesn't
+/// exist, or their plan has another schema or can't be applied.
 inline constexpr const char* kPlansOption = "schedule.plans";
 void RegisterScheduleOptions();
 /// Whether the current pass context has lines of kPlansOption.
 bool HasRecordedPlans();
-/// What they say for a problem, as one line; "" where they say nothing.
+/// The line for a problem; "" if there is none.
 std::string RecordedPlan(const Problem& problem);
 
-/// "conv2d.winograd: 812345 cycles, {...}" for each candidate, one per line, with the reasons of those not taken.
+/// "conv2d.winograd: 812345 cycles, {...}" for each candidate, one per line, with the reasons against those not chosen.
 std::string ToText(const Choice& choice);
 
-/// Collects, on this thread and while it exists, what is chosen and what silently takes a slower way.
+/// Collects the choices made on this thread during its lifetime, and notes on what was silently compiled to slower
+/// code.
 class ChoiceLog {
  public:
   ChoiceLog();
@@ -155,7 +156,7 @@ class ChoiceLog {
   ChoiceLog(const ChoiceLog&) = delete;
   ChoiceLog& operator=(const ChoiceLog&) = delete;
   const std::string& text() const { return text_; }
-  /// Adds a line to the innermost log of this thread; without one, nothing.
+  /// Adds a line to the innermost log of this thread, if there is one.
   static void Note(const std::string& line);
   static bool IsOn();
 

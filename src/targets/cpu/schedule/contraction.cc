@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products that no kernel is for: convolutions in any layout, products with other axes than a matrix product's.
-// Neighbouring results fill a vector; along an axis of results whose vectors are the same for all, several are summed
-// in registers at once.
+// Sums of products for which there is no kernel: convolutions in other layouts, einsum-like products. Neighbouring
+// results fill a vector; along an axis of results that share the vector operand, several vectors are accumulated in
+// registers at once.
 #include <algorithm>
 #include <optional>
 #include <tuple>

@@ -36,96 +36,97 @@ using schedule::TagOf;
 using schedule::TransposedAxis;
 using schedule::Work;
 
-/// Work below this many element operations stays on one thread: in vectors of eight they take about as long as a
-/// parallel loop costs (bench/fork_join.cc).
+/// Less work than this many element operations stays on one thread: in vectors of eight they take about as long as
+/// starting and joining a parallel loop (bench/fork_join.cc).
 inline constexpr double kParallelWork = 60000;
 
-/// Rows of dynamic width are scheduled as if they had this many results: the least common multiple of 1 to 8.
+/// Rows of dynamic width are scheduled as if they had this many elements: the least common multiple of 1 to 8.
 inline constexpr int64_t kSymbolicWidth = 840;
 /// Widest register tile.
 inline constexpr int64_t kMaxTileWidth = 14;
 
-/// The factor of Schedule::Split that is chosen so that all iterations are covered.
+/// The factor of Schedule::Split that is inferred from the others.
 inline const PrimExpr kRest{ObjectPtr<Object>()};
 
 /// The largest of 16, 8, 4 lanes that divides the extent and is worth a vector, else 0.
 int VectorLanes(int64_t extent);
-/// Fuses the loops and runs them in parallel if the work is worth it. Returns the fused loop.
+/// Fuses the loops, and makes the fused loop, which is returned, parallel if there is enough work (kParallelWork).
 LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work);
-/// Load imbalance, longest over mean time of the threads, of a parallel loop over `batch` times `outer` times `inner`
-/// parts, where the last of `outer` takes `last` of the time of another: work stealing as in the thread pool.
+/// Load imbalance (longest over mean time of the threads) of a parallel loop over `batch` * `outer` * `inner` parts
+/// with the thread pool's work stealing. The last of `outer` takes the fraction `last` of the time of the others.
 double LoadImbalance(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads);
 
-/// A register tile: results that are summed in registers at once, `width` neighbours of `blocks` blocks of channels.
+/// A register tile: outputs that are accumulated in registers together, `width` neighbours of `blocks` channel blocks.
 struct RegisterTile {
   int64_t width, blocks;
-  double cycles = 0;  ///< that one step of the sums takes for a row and one block of channels
+  double cycles = 0;  ///< cycles per reduction step for a row and one channel block
 };
-/// The fastest tile for rows of `width` results of `channels` lanes, with `blocks` such rows sharing inputs. `panel`:
-/// bytes of the weights of one block, which all tiles of a row read: of more than the L1 cache holds, each tile reads
-/// them from the L2 cache.
+/// The fastest tile for rows of `width` outputs of `channels` lanes, `blocks` of which share their inputs. `panel` is
+/// the size in bytes of one block's weights, which all tiles of a row read: from the L2 cache if they exceed the L1
+/// cache.
 RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine,
                         int64_t panel = 0);
 /// RegisterTile::cycles of a tile for such rows.
 double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine,
                   int64_t panel = 0);
-/// Cycles of a step of a row of `width` results whose end the run decides: whole tiles, then one of the forms that
-/// lowering makes of narrower ones.
+/// Cycles per reduction step of a row of `width` outputs if the width is dynamic: full tiles, then one of the narrower
+/// variants that lowering creates (tir/passes/narrow_tails.cc).
 double DynamicRowCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine,
                         int64_t panel = 0);
-/// The fastest tile where the run decides how wide rows are: for rows of the width `usual` and for endless ones, which
-/// count alike. Narrow tiles have several blocks of channels, as their sums have to hide the latency of multiply-adds.
+/// The fastest tile if the width of rows is dynamic: rows of width `usual` and infinitely long ones have equal weight.
+/// Narrow tiles have several channel blocks, to have enough accumulators to hide the latency of multiply-adds.
 RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, const schedule::Machine& machine,
                                int64_t panel = 0);
-/// Whether sums and operands of a tile have registers.
+/// Whether the accumulators and operands of a tile fit the vector registers.
 bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine);
-/// Steps of a sum that the loop of such a tile has written out, by ComputeTile. `selects`: channels are looked up, so
-/// that each step has addresses of its own; LLVM loads the weights of all steps first, and those need registers then.
+/// The unroll factor of the reduction loop of such a tile (`steps` of ComputeTile). `selects`: channels are gathered,
+/// so that each step has its own addresses; LLVM then loads the weights of all steps first, which takes registers.
 int64_t StepsAtOnce(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine, bool selects = false);
-/// Computes `block` under `tile` into registers: reductions outside, then the axes `rows` unrolled, then axis `vector`
-/// as a vector (`blocks` of them, unrolled). `steps`: of the last reduction, written out where they divide it.
+/// Computes `block` under loop `tile` into registers: the reduction loops outermost, then the axes `rows`, unrolled,
+/// then axis `vector`, vectorised (`blocks` vectors, unrolled). The last reduction is unrolled by `steps` if they
+/// divide it.
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
                  int64_t blocks = 1, int64_t steps = 1);
-/// The same, with the loop `readers` over the rows of what reads the sums: unrolled, or, where much is computed of
-/// each, a loop.
+/// As ComputeTile, with the consumer's loop `readers` over the rows of the tile: unrolled, unless much is computed for
+/// each row.
 void ComputeTileOfRows(Schedule& sch, const BlockRV& block, const LoopRV& tile, const LoopRV& readers,
                        const std::vector<int>& rows, int vector, int64_t blocks = 1, int64_t steps = 1);
-/// While `block` computes with weights for `repeats` tiles, fetches the weights of the next ones from memory: of a
-/// network's weights few are in the caches when they are first used. `spread`: over the innermost loop, whose steps are
-/// written out, too.
+/// Prefetches the weights of the next tiles from memory while `block` uses the current ones for `repeats` tiles: most
+/// weights of a network are in no cache when they are first used. `spread`: the prefetches are distributed over the
+/// innermost loop, which is unrolled as well.
 void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread = false,
                      int64_t within = 0);
 
-/// Makes small tiles of two nested loops, `contiguous` along what is read and `last` along what is written, so that the
-/// cache lines of both are used while they are in the first-level cache.
+/// Tiles two nested loops, `contiguous` along the memory that is read and `last` along the memory that is written, so
+/// that whole cache lines of both are used while they are in the L1 cache.
 void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last);
 
-/// Element-wise, broadcasting and data-moving blocks at the root.
+/// Schedules an element-wise, broadcasting or data-moving block at the root.
 void ScheduleInjective(Schedule& sch, const BlockRV& block);
-/// Sums in which vectors of results share operands, where no operator says what they are. False, and nothing done,
-/// where a block is none. What it did may be a part of it where a ScheduleError is thrown.
+/// Schedules a contraction (einsum-like sum of products) that no kernel has computed. False, with nothing changed, if
+/// the block is none. If a ScheduleError is thrown, the schedule may be incomplete.
 bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue,
                          const schedule::Machine& machine);
-/// Reductions that have no schedule of their own; `epilogue` (may be null) consumes the result element by element.
+/// Schedules any other reduction; `epilogue` (may be null) consumes the result element by element.
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue);
-/// Softmax of contiguous rows, row by row, where `output` divides by the sums; the blocks of it are added to `done`.
-/// False, and nothing done, where it's none.
+/// Schedules a softmax of contiguous rows row by row; `output` is the block that divides by the sums. Adds its blocks
+/// to `done`. False, with nothing changed, if it isn't a softmax.
 bool ScheduleSoftmax(Schedule& sch, const BlockRV& output, std::set<std::string>* done);
-/// The block that a kernel's results leave through: the epilogue of its anchor, or a copy to the output; where
-/// `fused_spatial`, the only consumer of the anchor. The kernel takes it.
+/// The block that writes a kernel's results: the epilogue of its anchor, or a copy to the output; with `fused_spatial`,
+/// the only consumer of the anchor. The kernel takes it (Stages::Take).
 BlockRV OutputOf(Schedule& sch, schedule::Stages& stages, bool fused_spatial = false);
-/// Windows over each channel by itself (depthwise convolution, pooling), on NCHW..c: of `oh_block` rows at a time the
-/// padded input (`pad`, may be null) is made, `tile_ow` neighbouring outputs are summed in registers.
+/// Schedules windows over single channels (depthwise convolution, pooling) on NCHW..c: the padded input (`pad`, may be
+/// null) of `oh_block` output rows is computed at a time, and `tile_ow` neighbouring outputs in registers.
 void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const BlockRV& pad,
                            int64_t oh_block, int64_t tile_ow);
-/// Pooling on NCHW..c.
+/// Schedules pooling on NCHW..c.
 void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const schedule::Machine& machine);
-/// The block that adds zeros around what `block` reads, if there is one.
+/// The block that pads the input of `block`, if there is one.
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
-/// Rows of outputs, out of `rows` (-1: dynamic), of which the padded input is made just before use.
+/// Output rows, out of `rows` (-1: dynamic), whose padded input is computed at a time, just before its use.
 int64_t RowsAtOnce(int64_t rows);
-/// Of convolutions in NCHW: channels that share what is loaded of the input (RegisterTile::width), for a vector of
-/// `lanes` neighbouring outputs. `width` of a row; -1: dynamic.
+/// The register tile of convolutions in NCHW: output channels that share the loads of the input, and the lanes of a
+/// vector of neighbouring outputs. `width` is that of a row; -1: dynamic.
 struct RowTile {
   int64_t channels, lanes;
 };

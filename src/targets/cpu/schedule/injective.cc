@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Element-wise, broadcasting and data-moving computations: what is vectorised, what is parallel, and transpositions.
 #include <algorithm>
 #include <optional>
 

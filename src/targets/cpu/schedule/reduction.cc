@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reductions that no kernel and no other schedule is for: along contiguous memory in lanes of partial results, else
+// with vectors of neighbouring results; rows are divided among threads.
 #include <algorithm>
 
 #include "targets/cpu/schedule/block_reads.h"
