@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -71,8 +73,8 @@ struct CompileVerb {
     if (json) {
       std::cout << Json{{"output", request.output}, {"seconds", spent.count()}, {"bytes", bytes}}.dump() << "\n";
     } else {
-      std::cout << request.model << " -> " << request.output << ": " << bytes / 1024 << " KiB in " << spent.count()
-                << " s\n";
+      std::cout << fmt::format("{} -> {}: {} KiB in {:.2f} s\n", request.model, request.output, bytes / 1024,
+                               spent.count());
     }
     return 0;
   }

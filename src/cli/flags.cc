@@ -265,6 +265,19 @@ std::vector<std::string> Arguments(int argc, char** argv) {
   return arguments;
 }
 
+/// What CLI11 says of arguments that are missing or have no such value, with a line of help.
+std::string WhyNotParsed(const CLI::App& app, std::string reason) {
+  if (app.get_subcommands().empty()) RequireVerb(app);
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);  // rather than what is missing beside it
+  if (!unknown.empty() && unknown[0].starts_with('-')) return Unexpected(app).what();
+  if (reason == "--output is required") return reason + "\nhelp: name the file to write: -o NAME";
+  if (reason == "files is required") reason = "files are required";
+  for (const CLI::App* sub : app.get_subcommands()) {
+    reason += StrCat("\nhelp: treadle ", sub->get_name(), " --help lists its arguments");
+  }
+  return reason;
+}
+
 int RunVerb(int argc, char** argv) {
   CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
   app.name("treadle");
@@ -337,14 +350,7 @@ int RunVerb(int argc, char** argv) {
     return Report(WhyMissing(error.what()), ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    if (app.get_subcommands().empty()) RequireVerb(app);
-    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);  // rather than what is missing beside it
-    if (!unknown.empty() && unknown[0].starts_with('-')) return Report(Unexpected(app).what(), ExitCode::kUsage);
-    std::string help;
-    for (const CLI::App* sub : app.get_subcommands())
-      help = StrCat("\nhelp: treadle ", sub->get_name(), " --help lists its arguments");
-    if (std::string_view(error.what()) == "--output is required") help = "\nhelp: name the file to write: -o NAME";
-    return Report(error.what() + help, ExitCode::kUsage);
+    return Report(WhyNotParsed(app, error.what()), ExitCode::kUsage);
   }
   return action();
 }

@@ -41,6 +41,7 @@ Array<ObjectRef> FromOnnx(const std::string& data, Map<String, ObjectRef> shapes
 }  // namespace
 
 void RegisterFrontendApi() {
+  RegisterChecked("frontend.onnx.CheckModelFile", [](const std::string& path) { onnx::ReadModelFile(path); });
   RegisterChecked("relay.frontend.FromONNX", FromOnnx);
   RegisterChecked("frontend.onnx.ModelInfo", [](const std::string& data, const std::string& directory) {
     auto owner = std::make_shared<const std::string>(data);

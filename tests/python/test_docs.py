@@ -212,7 +212,7 @@ def test_the_page_of_messages_has_those_of_tests(monkeypatch):
         return re.sub(r"(\w+)/(\w+)", r"(?:\1|\2)", re.escape(message.strip("."))).replace(r"\.\.", ".*?")
 
     known = [re.compile(pattern(row[0])) for _, rows in messages.messages() for row in rows]
-    own = re.compile(r"is required$|needs a value$|has no option|unexpected argument|arguments are required|at most \d+|cannot open|"
+    own = re.compile(r"is required$|are required$|needs a value$|has no option|unexpected argument|at most \d+|cannot open|"
                      "is given twice$|can't import|no verb has|contradict each other$|is one argument$")
     seen = [text for _, _, text in test_cli_mistakes.test_what_is_said.pytestmark[0].args[1]]
     assert len(known) > 2000 and len(seen) > 100

@@ -267,3 +267,24 @@ def test_outputs_are_checked_before_anything_is_computed(tmp_path, output, text)
     (tmp_path / "folder").mkdir()
     with pytest.raises(treadle.Error, match=text):
         treadle.quantize(tmp_path / "m.onnx", f"{tmp_path}/{output}" if output else "", mode="dynamic")
+
+
+@pytest.mark.parametrize("name, content, exit_code, text", [
+    ("none.onnx", None, 2, "can't open none.onnx"), ("empty.onnx", b"", 4, "empty.onnx: the file is empty"),
+    ("text.onnx", b"hello", 4, "text.onnx: the file is text, not an ONNX model"),
+    ("folder", None, 4, "can't read folder: it is a directory"),
+])
+def test_inputs_that_are_no_models_are_named(tmp_path, name, content, exit_code, text):
+    (tmp_path / "folder").mkdir()
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = subprocess.run([sys.executable, "-m", "treadle.quantization", name, "-o", "q.onnx", "--dynamic"], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert done.returncode == exit_code and done.stderr.startswith(f"error: {text}"), done.stderr
+
+
+def test_models_without_layers_to_quantise_are_reported(tmp_path):
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 2]) for n in "xy")
+    model = helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y]),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert treadle.quantize(model, mode="dynamic").text() == "nothing was quantised: the model has no product with constant weights"

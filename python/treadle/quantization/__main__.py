@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _outputs
 from .._command_line import Parser
-from ..error import Error, RuntimeError  # noqa: A004 - the name of the C++ class
+from ..error import Error
 from . import quantize
 
 
@@ -70,4 +70,4 @@ if __name__ == "__main__":
         sys.exit(130)
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(5 if isinstance(error, RuntimeError) else 2)
+        sys.exit(error.exit_code)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import _outputs, model as model_module
-from ..error import Error
+from .._ffi import get_global_func
+from ..error import Error, ModelFormatError
 
 LEAST_OPSET = 13  # scales per channel
 _PROTO_LIMIT = 1 << 31
@@ -25,6 +26,14 @@ def onnx_package() -> Any:
         raise Error("quantize needs the package onnx\nhelp: pip install onnx") from None
 
 
+def _load(onnx: Any, path: str) -> Any:
+    get_global_func("frontend.onnx.CheckModelFile")(path)  # says more of a file that is no model than protobuf does
+    try:
+        return onnx.load(path)
+    except Exception as error:  # of the file system, or of protobuf
+        raise ModelFormatError(f"can't read {path}: {error}") from None
+
+
 class Graph:
     """Constants (initialisers and nodes Constant) by name, nodes, and what they read."""
 
@@ -32,10 +41,7 @@ class Graph:
         onnx = onnx_package()
         self.onnx = onnx
         if isinstance(model, (str, os.PathLike)):
-            try:
-                model = onnx.load(pathlib.Path(model))
-            except Exception as error:  # of the file system, or of protobuf
-                raise Error(f"can't read {os.fspath(model)}: {error}") from None
+            model = _load(onnx, os.fspath(model))
         elif isinstance(model, (bytes, bytearray, memoryview)):
             model = onnx.load_from_string(bytes(model))
         else:

@@ -11,7 +11,10 @@ def _number(value, form):
 
 
 def as_text(report: Any) -> str:
-    """A table, the layers that lost most first."""
+    """A table, the layers that lost most first; a sentence if there are no layers."""
+    if not report["layers"] and not report["kept_float"]:
+        kinds = "convolution or product" if report["mode"] == "static" else "product"
+        return f"nothing was quantised: the model has no {kinds} with constant weights"
     rows = sorted(report["layers"], key=lambda r: min(r.get("input_sqnr", math.inf), r["weight_sqnr"]))
     total = sum(r["macs"] for r in report["layers"]) + sum(k["macs"] for k in report["kept_float"])
     lines = [f"{'layer':40} {'op':8} {'bits':>4} {'weight dB':>9} {'input dB':>9} {'clipped':>8} {'work':>6}"]

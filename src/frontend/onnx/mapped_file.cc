@@ -30,12 +30,12 @@ MappedBytes MapDescriptor(int fd, int64_t size, const std::string& what) {
   return {std::string_view(static_cast<const char*>(owner.get()), static_cast<size_t>(size)), std::move(owner)};
 }
 
-/// Size of the regular file behind `fd`; anything else is refused.
+/// Size of the regular file behind `fd`; anything else is refused. `what` begins the message.
 struct stat CheckRegular(int fd, const std::string& what) {
   struct stat info;
-  if (fstat(fd, &info) != 0) throw ModelFormatError(StrCat(what, " can't be examined: ", ErrnoText()));
-  if (S_ISDIR(info.st_mode)) throw ModelFormatError(StrCat(what, " is a directory, not a file"));
-  if (!S_ISREG(info.st_mode)) throw ModelFormatError(StrCat(what, " isn't a regular file"));
+  if (fstat(fd, &info) != 0) throw ModelFormatError(StrCat(what, ": ", ErrnoText()));
+  if (S_ISDIR(info.st_mode)) throw ModelFormatError(StrCat(what, ": it is a directory"));
+  if (!S_ISREG(info.st_mode)) throw ModelFormatError(StrCat(what, ": it isn't a regular file"));
   return info;
 }
 
@@ -102,17 +102,17 @@ std::string PathOfDescriptor(int fd) {
 }  // namespace
 
 MappedBytes MapFile(const std::string& path, int64_t max_bytes) {
-  std::string what = StrCat("file ", QuoteName(path));
   FileDescriptor path_fd(OpenPath(path));
-  if (path_fd.get() < 0) throw Error(StrCat(what, " can't be opened: ", ErrnoText()));
-  struct stat info = CheckRegular(path_fd.get(), what);
+  if (path_fd.get() < 0) throw Error(StrCat("can't open ", path, ": ", ErrnoText()));
+  const std::string failure = StrCat("can't read ", path);
+  struct stat info = CheckRegular(path_fd.get(), failure);
   if (max_bytes > 0 && info.st_size > max_bytes) {
-    throw ModelFormatError(StrCat(what, " has ", info.st_size, " bytes; the limit is ", max_bytes,
+    throw ModelFormatError(StrCat(failure, ": it has ", info.st_size, " bytes; the limit is ", max_bytes,
                                   " (keep large weights as external data)"));
   }
   FileDescriptor fd(Reopen(path_fd.get(), path));
-  if (fd.get() < 0) throw ModelFormatError(StrCat(what, " can't be opened: ", ErrnoText()));
-  return MapDescriptor(fd.get(), info.st_size, what);
+  if (fd.get() < 0) throw ModelFormatError(StrCat("can't open ", path, ": ", ErrnoText()));
+  return MapDescriptor(fd.get(), info.st_size, path);
 }
 
 const MappedBytes& ExternalFiles::Open(const std::string& location, const std::string& where) {
