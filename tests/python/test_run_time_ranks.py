@@ -196,6 +196,20 @@ def test_several_lists(op, operands, lists):
     np.testing.assert_allclose(treadle.compile(model).run(None, feeds)[0], expected, rtol=1e-5, atol=1e-6, strict=True)
 
 
+@pytest.mark.parametrize("batch_dims, indices", [
+    (0, [np.array([[0], [-1]]), np.array([[0, 1], [1, -2]]), np.array([[0, 1, 3], [1, 2, -1]]), np.zeros((0, 2), np.int64)]),
+    (1, [np.array([[[0], [1]], [[2], [1]]]), np.array([[[0, 1]], [[2, 3]]])]), (0, [np.array([1]), np.array([0, 2]), np.array([1, 1, 1])])])
+def test_gather_nd_by_indices_of_any_length(batch_dims, indices):
+    nodes = [helper.make_node("GatherND", ["x", "i"], ["z"], batch_dims=batch_dims), helper.make_node("Neg", ["z"], ["y"])]
+    model = _model(nodes, [_value("x", ["a", "b", "c"]), _value("i", [f"i{k}" for k in range(indices[0].ndim)], INT64)], [_value("y", None)])
+    compiled, x = treadle.compile(model), _numbers(2, 3, 4)
+    for i in indices:
+        expected = ReferenceEvaluator(model).run(None, {"x": x, "i": i})[0]
+        np.testing.assert_array_equal(compiled.run(None, {"x": x, "i": i})[0], expected, strict=True)
+    with pytest.raises(treadle.Error, match="another number of entries than"):
+        compiled.run(None, {"x": x, "i": np.zeros((*indices[0].shape[:-1], 4), np.int64)})
+
+
 def test_squeeze_of_several_dimensions_that_may_be_1():
     nodes = [helper.make_node("Squeeze", ["x"], ["z"]), helper.make_node("Relu", ["z"], ["y"]),
              helper.make_node("ReduceSum", ["z"], ["sum"], keepdims=0)]

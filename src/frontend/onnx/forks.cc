@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/values.h"
@@ -41,12 +42,15 @@ struct LengthGroup {
   std::vector<bool> text;
 };
 
-/// What the rule gives for lists of one length.
-LengthGroup GroupOf(const Term& entries, int64_t length,
+/// What the rule gives for lists of one length, or tensors whose last dimension has it.
+LengthGroup GroupOf(const Term& entries, int64_t length, const std::string& name,
                     const std::function<ValuesAndText(const relay::Expr& listed)>& apply) {
   LengthGroup group{length, length, {}, {}};
   try {
-    std::tie(group.side.values, group.text) = apply(OfLength(entries, length));
+    std::vector<int64_t> sizes(static_cast<size_t>(entries.rank()), -1);
+    sizes.back() = length;
+    const Term listed = entries.rank() == 1 ? OfLength(entries, length) : WithSizes(entries, sizes, name.c_str());
+    std::tie(group.side.values, group.text) = apply(listed);
   } catch (const RankFork& fork) {
     group.side.further = std::make_shared<RankFork>(fork);
     group.text = fork.text;
@@ -90,11 +94,11 @@ Rest JoinRests(ExprBuilder& n, const Expr& condition, Rest (&rests)[2], bool of_
 
 ValuesAndText ForLengths(NodeImport& n, const UnknownLength& list,
                          const std::function<ValuesAndText(const relay::Expr& listed)>& apply) {
-  const Term entries = In(n, list.input), count = DimOf(entries, 0);
+  const Term entries = In(n, list.input), count = DimOf(entries, entries.rank() - 1);
   std::vector<LengthGroup> groups;
   std::string reason, fitting;
-  for (int64_t length = 0; length <= kMostListed; ++length) {
-    LengthGroup group = GroupOf(entries, length, apply);
+  for (int64_t length = list.least; length <= kMostListed; ++length) {
+    LengthGroup group = GroupOf(entries, length, list.name, apply);
     if (!group.side.runs()) {
       if (reason.empty()) reason = group.side.why_not;
       continue;

@@ -43,10 +43,12 @@ struct Rest {
 /// a further choice. `where` names the node that chooses.
 Rest JoinRests(ExprBuilder& n, const relay::Expr& condition, Rest (&rests)[2], bool of_model, const std::string& where);
 
-/// Thrown by a rule that has to know how many entries an input lists: the rule is applied to each number of them.
+/// Thrown by a rule that has to know how many entries an input lists, along its last dimension: the rule is applied to
+/// each number of them.
 struct UnknownLength {
   size_t input;
-  std::string name;  ///< of the input, in the standard
+  std::string name;   ///< of the input, in the standard
+  int64_t least = 0;  ///< entries that the operator takes; of inputs that aren't vectors at least 1
 };
 /// The values that a rule gives for lists of each length (at most 6), and which of them are strings. Throws a RankFork
 /// where they differ in rank.

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
+#include "frontend/onnx/forks.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -50,6 +51,7 @@ Expr NdIndices(NodeImport& n, int batch_dims, int entries = -1) {
     wanted.back() = entries;
     indices = WithSizes(In(n, 1), wanted, "the indices");
   }
+  if (AsConstInt(TypeOf(indices)->shape.back()) == nullptr) throw UnknownLength{1, "indices", 1};
   const int64_t length = n.StaticDim(indices, index_rank - 1);
   if (length < 1 || length + batch_dims > rank) n.Invalid(StrCat("indices of ", length, " entries for rank ", rank));
   Term sizes = ShapeOf(In(n, 0)).Slice(0, batch_dims, batch_dims + length);
