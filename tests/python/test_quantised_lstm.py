@@ -43,7 +43,8 @@ def reference(x, w, r, b, h, c, lengths, reverse):
             i, o, f, g = np.split(given[t, n] + sums[n], 4)
             c[n] = sigmoid(f) * c[n] + sigmoid(i) * np.tanh(g)
             h[n] = y[t, n] = sigmoid(o) * np.tanh(c[n])
-    return y, h, c
+    empty = (np.asarray(lengths) == 0)[:, None]  # ends in states of 0, as in ONNX Runtime
+    return y, np.where(empty, F4(0), h), np.where(empty, F4(0), c)
 
 
 class Layer:

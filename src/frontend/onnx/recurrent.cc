@@ -495,6 +495,15 @@ Array<Expr> ByteOperands(const Recurrent& r, int64_t d) {
   return {weight.values, of_columns(weight.scale), of_columns(weight.zero), n.Cast(lengths, number)};
 }
 
+/// The last values of state `s`, 0 of sequences without steps: what ONNX Runtime gives, also where there is an initial
+/// state. The standard doesn't say.
+Expr LastState(const Recurrent& r, const Expr& state, size_t s) {
+  NodeImport& n = r.n;
+  if (!r.HasLengths() || !n.Has(5 + s)) return state;
+  const Expr empty = n.Call("equal", {r.lengths, n.Scalar(TypeOf(r.lengths)->dtype, 0)});
+  return n.Call("where", {n.ExpandDims(empty, 1), n.Scalar(r.dtype, 0), state});
+}
+
 /// Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden]; batch first with layout 1.
 std::vector<Expr> Outputs(const Recurrent& r, const std::vector<Unrolled>& unrolled) {
   NodeImport& n = r.n;
@@ -513,7 +522,7 @@ std::vector<Expr> Outputs(const Recurrent& r, const std::vector<Unrolled>& unrol
   std::vector<Expr> outputs{r.batch_first ? n.Transpose(y, {2, 0, 1, 3}) : y};
   for (size_t s = 0; s < unrolled[0].states.size(); ++s) {
     Array<Expr> last;
-    for (const Unrolled& u : unrolled) last.push_back(n.ExpandDims(u.states[s], 0));
+    for (const Unrolled& u : unrolled) last.push_back(n.ExpandDims(LastState(r, u.states[s], s), 0));
     Expr state = join(last, 0);
     outputs.push_back(r.batch_first ? n.Transpose(state, {1, 0, 2}) : state);
   }
