@@ -112,9 +112,14 @@ std::vector<Expr> StandardOp::Import(size_t count) {
 
 namespace {
 
+/// A vector of one number as that number.
 Expr OneNumber(NodeImport& n, const Expr& value) {
-  return RankOf(value) == 1 && n.StaticDim(value, 0) == 1 ? n.Reshape(value, {}) : value;
+  const int64_t* count = RankOf(value) == 1 ? AsConstInt(TypeOf(value)->shape[0]) : nullptr;
+  return count != nullptr && *count == 1 ? n.Reshape(value, {}) : value;
 }
+
+/// Whether only a run knows how many numbers there are.
+bool IsUncounted(const Expr& value) { return RankOf(value) == 1 && AsConstInt(TypeOf(value)->shape[0]) == nullptr; }
 
 Expr ZeroPointOr(NodeImport& n, size_t i, DataType otherwise) {
   if (n.Has(i) && n.DType(i) != otherwise) {
@@ -128,6 +133,11 @@ Expr ZeroPointOr(NodeImport& n, size_t i, DataType otherwise) {
 Expr Dequantized(NodeImport& n, size_t i, size_t scale, size_t zero_point, int64_t axis) {
   Expr s = OneNumber(n, n.In(scale)), z = ZeroPointOr(n, zero_point, n.DType(i));
   if (RankOf(s) > 1 || RankOf(z) > 1) n.Unsupported("scales and zero points of rank 2 and more aren't implemented");
+  if (IsUncounted(s) || IsUncounted(z)) {
+    StandardOp op(n, "DequantizeLinear", 13);
+    op.Operand(n.In(i)).Operand(s).Operand(n.Has(zero_point) ? z : Expr());
+    return op.Set("axis", axis).Import1();
+  }
   const bool one = RankOf(s) == 0 && RankOf(z) == 0;
   return n.Call("qnn.dequantize", {n.In(i), s, z}, {{"axis", one ? int64_t{0} : n.Axis(axis, n.Rank(i))}});
 }
@@ -135,6 +145,9 @@ Expr Dequantized(NodeImport& n, size_t i, size_t scale, size_t zero_point, int64
 Expr Quantized(NodeImport& n, const Expr& real, size_t scale, size_t zero_point, DataType otherwise) {
   const DataType dtype = n.Has(zero_point) ? n.DType(zero_point) : otherwise;
   Expr s = OneNumber(n, n.In(scale)), z = ZeroPointOr(n, zero_point, dtype);
+  for (Expr* value : {&s, &z}) {
+    if (IsUncounted(*value)) *value = n.Reshape(*value, {});  // checked when it runs
+  }
   if (RankOf(s) != 0 || RankOf(z) != 0) n.Unsupported("several scales of a result aren't implemented");
   return n.Call("qnn.quantize", {real, s, z}, {{"axis", int64_t{0}}, {"out_dtype", dtype}});
 }

@@ -13,7 +13,9 @@ relay::Expr IntegerProduct(NodeImport& n, const relay::Expr& a, const relay::Exp
   relay::Expr product =
       op.Operand(a).Operand(n.In(b)).Operand(a_zero).Operand(n.Has(b_zero) ? n.In(b_zero) : relay::Expr()).Import1();
   relay::Expr scale = n.In(b_scale);
-  if (RankOf(scale) == 1 && n.StaticDim(scale, 0) == 1) scale = n.Reshape(scale, {});
+  const int64_t* scales = RankOf(scale) == 1 ? AsConstInt(TypeOf(scale)->shape[0]) : nullptr;
+  // A vector of one number broadcasts like the number, except to a product of two vectors.
+  if (RankOf(scale) == 1 && ((scales != nullptr && *scales == 1) || RankOf(product) == 0)) scale = n.Reshape(scale, {});
   return n.Call("multiply", {n.Cast(product, DataType::Float(32)), n.Call("multiply", {a_scale, scale})});
 }
 
@@ -103,10 +105,15 @@ Expr ImportQGemm(NodeImport& n) {
   if (n.Has(6)) {
     // Of the product's scale, rows of it by columns' own.
     Expr scale = n.Call("multiply", {n.Reshape(n.In(1), {}), n.In(4)});
-    if (RankOf(scale) == 1 && n.StaticDim(scale, 0) == 1) scale = n.Reshape(scale, {});
+    auto count = [](const Expr& vector) {  // -1: only a run knows
+      const int64_t* known = AsConstInt(TypeOf(vector)->shape[0]);
+      return known != nullptr ? *known : -1;
+    };
+    if (RankOf(scale) == 1 && count(scale) == 1) scale = n.Reshape(scale, {});
     const Expr zero = n.Scalar(DataType::Int(32), 0);
     // One scale, or one for each element; other biases broadcast.
-    const bool alike = RankOf(scale) == 0 || (n.Rank(6) == 1 && n.StaticDim(n.In(6), 0) != 1);
+    const bool alike =
+        RankOf(scale) == 0 || (count(scale) >= 0 && n.Rank(6) == 1 && count(n.In(6)) >= 0 && count(n.In(6)) != 1);
     Expr bias = alike && n.Rank(6) <= 1 ? n.Call("qnn.dequantize", {n.In(6), scale, zero}, {{"axis", int64_t{0}}})
                                         : n.Call("multiply", {n.Cast(n.In(6), kFloat), scale});
     product = n.Call("add", {product, bias});
@@ -142,7 +149,7 @@ Expr ImportMatMulIntegerToFloat(NodeImport& n) {
   if (RankOf(scale) == 1 && AsConstInt(TypeOf(scale)->shape[0]) == nullptr) {
     scale = WithSizes(Term(n, scale), {1}, "the left operand's scale");
   }
-  if (RankOf(scale) == 1 && n.StaticDim(scale, 0) == 1) scale = n.Reshape(scale, {});
+  if (RankOf(scale) == 1 && *AsConstInt(TypeOf(scale)->shape[0]) == 1) scale = n.Reshape(scale, {});
   if (RankOf(scale) != 0) n.Unsupported("several scales of the left operand aren't implemented");
   return WithBias(n, IntegerProduct(n, n.In(0), scale, n.Has(4) ? n.In(4) : Expr(), 1, 3, 5), 6);
 }
