@@ -95,6 +95,38 @@ def test_rotary_embedding(node, feed):
         dynamic.run(None, dict(feed, c=floats(*feed["c"].shape[:-1], 3), s=floats(*feed["c"].shape[:-1], 3)))
 
 
+@pytest.mark.parametrize("node, names", [(helper.make_node("RotaryEmbedding", ["x", "c", "s", "p"], ["y"]), "xcsp"),
+                                         (contrib("RotaryEmbedding", ["x", "p", "c", "s"], ["y"]), "xpcs")])
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 3), (3, 3), (2, 4)])
+def test_positions_of_other_samples_or_steps_are_refused(node, names, sizes):
+    feed = dict(x=floats(2, 2, 3, 16), c=floats(9, 8), s=floats(9, 8), p=np.zeros((2, 3), np.int64))
+    feed = {name: feed[name] for name in names}
+    dynamic = check(node, feed, opset=23, peer=False)
+    wrong = dict(feed, p=np.zeros(sizes, np.int64))
+    with pytest.raises(treadle.Error, match="their positions"):
+        dynamic.run(None, wrong)
+    with pytest.raises(treadle.Error, match="their positions"):
+        dynamic.run(None, dict(wrong, x=feed["x"][:0]) if sizes[0] == 2 else dict(wrong, x=feed["x"][:, :, :0]))
+    with pytest.raises(treadle.Error, match="their positions"):
+        check(node, wrong, opset=23, peer=False)
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+@pytest.mark.parametrize("node, names", [
+    (contrib("MatMulIntegerToFloat", ["a", "b", "one", "s", "", "z"], ["y"]), "abs"), (contrib("DynamicQuantizeMatMul", ["x", "b", "s", "z"], ["y"]), "xbs"),
+    (contrib("QGemm", ["a", "one", "zero", "b", "s", "z"], ["y"]), "abs"), (contrib("QGemm", ["a", "one", "zero", "b", "s", "z", "c", "out", "zero"], ["y"]), "abs"),
+    (contrib("QLinearSigmoid", ["a", "one", "zero", "out", "zero"], ["y"]), "a")])
+def test_scales_of_bytes(node, names, columns):
+    feed = dict(a=RNG.integers(0, 255, (3, 7)).astype(np.uint8), x=floats(3, 7), b=RNG.integers(0, 127, (7, 5)).astype(np.uint8),
+                s=(RNG.random(columns) / 8 + 0.01).astype(np.float32), z=RNG.integers(0, 9, columns).astype(np.uint8), one=np.float32([0.0625]),
+                zero=np.array([3], np.uint8), c=RNG.integers(-99, 99, 5).astype(np.int32), out=np.float32([0.5]))
+    check(node, {name: feed[name] for name in node.input if name})
+    if "s" in names:
+        return
+    with pytest.raises(treadle.Error, match="keeps the number of elements"):
+        treadle.compile(model_of(node, feed := {name: feed[name] for name in node.input}, False, 18)).run(None, dict(feed, out=np.ones(2, np.float32)))
+
+
 def test_states():
     node = helper.make_node("LinearAttention", ["q", "k", "v", "s", "d", "b"], ["y", "state"], q_num_heads=4, kv_num_heads=2)
     check(node, dict(q=floats(2, 3, 32), k=floats(2, 3, 16), v=floats(2, 3, 12), s=floats(2, 2, 8, 6), d=-np.abs(floats(2, 3, 16)), b=floats(2, 3, 2)), opset=27, peer=False)

@@ -242,17 +242,21 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   if (known && (rotated < 2 || rotated % 2 != 0 || (size != nullptr && rotated > *size))) {
     n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated));
   }
-  if (n.Has(3) && n.Rank(3) == 2) CheckSameSize(Term(n, x), 0, In(n, 3), 0, "the samples and their positions");
+  if (n.Has(3) && n.Rank(3) != 2) n.Invalid(StrCat("'position_ids' has rank ", n.Rank(3), ", expected 2"));
   const Term half = known ? IntNum(n, rotated / 2) : FloorDiv(DimOf(Term(n, x), 3), 2);
   auto cache = [&](size_t i) {
     Term values = In(n, i);
-    if (n.Has(3)) {
-      values =
-          values.Op("take", AtLeast(In(n, 3), 0, "position"), {{"axis", int64_t{0}}, {"mode", std::string("error")}});
-    }
-    const int64_t* columns = values.rank() == 3 ? AsConstInt(values.shape()[2]) : nullptr;
-    if (values.rank() != 3 || (known && columns != nullptr && *columns != rotated / 2)) {
+    const int64_t* columns = values.rank() > 0 ? AsConstInt(values.shape().back()) : nullptr;
+    if (values.rank() != (n.Has(3) ? 2 : 3) || (known && columns != nullptr && *columns != rotated / 2)) {
       n.Invalid("cosines or sines have the wrong shape");
+    }
+    if (n.Has(3)) {
+      Term positions = OfSameSize(In(n, 3), {{0, 0}, {1, 1}}, Term(n, x), "the samples and steps, and their positions");
+      positions = AtLeast(positions, 0, "position");
+      values = values.Op("take", positions, {{"axis", int64_t{0}}, {"mode", std::string("error")}});
+    } else {
+      for (int d : {0, 1})
+        values = OneOrSize(values, d, Term(n, x), d, "the caches of cosines and sines, and the operand");
     }
     if (known && columns != nullptr) return values.Expand(2);
     const Term width = EqualTo(DimOf(values, 2), half, "width of the caches of cosines and sines");

@@ -124,7 +124,12 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
     n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
   }
   Term positions = In(n, 1).As(DataType::Int(64));
-  if (positions.rank() == 1) positions = Iota(DimOf(Term(n, x), 2)) + positions;
+  if (positions.rank() > 2) n.Invalid(StrCat("'position_ids' has rank ", positions.rank(), ", expected 2 at most"));
+  if (positions.rank() == 2) {
+    positions = OfSameSize(positions, {{0, 0}, {1, 2}}, Term(n, x), "the samples and steps, and their positions");
+  } else {  // that of the first step
+    positions = Iota(DimOf(Term(n, x), 2)) + positions.Reshape({1});
+  }
   positions = AtLeast(positions, 0, "position");
   Expr y =
       Rotated(n, x, CacheRows(n, n.In(2), positions, "error"), CacheRows(n, n.In(3), positions, "error"), interleaved);
