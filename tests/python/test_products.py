@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products of many shapes, beside NumPy's in float64: each way in which they are cut has tails."""
+import pathlib
+import re
+import subprocess
+
 import numpy as np
+import onnx
 import onnx.reference
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
+
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 
 
 def _model(shape_a, shape_b, constant, op="MatMul", **attributes):
@@ -187,3 +194,34 @@ def test_one_column_with_what_follows(rows, inner):
     for count in (rows,) if rows != "rows" else (1, 5):
         a = rng.standard_normal((count, inner), dtype=np.float32)
         np.testing.assert_allclose(compiled(a=a)["y"], np.maximum(a.astype(np.float64) @ weight + bias, 0), rtol=0, atol=1e-4 * inner ** 0.5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("sizes", ["none", "known"])
+def test_products_of_doubles_are_tiles(target, transposed, sizes, tmp_path):
+    """No kernel is for float64: loops of one element at a time where sizes were open, 1 GFLOP/s, and vectors of one row of results
+    where they weren't. Fourier transforms are such products."""
+    rng = np.random.default_rng(8)
+    given = [(2, 13, 33, 50), (1, 64, 64, 64), (3, 4, 5, 8)]
+    if sizes == "none":
+        given += [(1, 1, 7, 33), (2, 70, 1, 1), (1, 5, 9, 2), (2, 3, 5, 0), (2, 3, 0, 4), (1, 30, 40, 17)]
+    for b, m, k, n in given[:1] if sizes == "none" else given:
+        shapes = ("b", "m", "k"), (("b", "n", "k") if transposed else ("b", "k", "n"))
+        if sizes == "known":
+            shapes = tuple(tuple({"b": b, "m": m, "k": k, "n": n}[dim] for dim in shape) for shape in shapes)
+        nodes = [helper.make_node("Transpose", ["right"], ["t"], perm=[0, 2, 1])] if transposed else []
+        nodes += [helper.make_node("MatMul", ["left", "t" if transposed else "right"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
+        graph = helper.make_graph(nodes, "product", [helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
+                                                     for name, shape in zip(("left", "right"), shapes)], [onnx.ValueInfoProto(name="y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        compiled = treadle.compile(model, target=target)
+        for size in given if sizes == "none" else [(b, m, k, n)]:
+            left, right = rng.standard_normal((size[0], size[1], size[2])), rng.standard_normal((size[0], size[2], size[3]))
+            y = compiled(left=left, right=np.ascontiguousarray(right.swapaxes(1, 2)) if transposed else right)["y"]
+            np.testing.assert_allclose(y, np.maximum(left @ right, 0), rtol=0, atol=1e-12 * max(1, size[2]))
+    onnx.save(model, tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", target, "--dump", "tir", "--dump-dir", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    product = next(text for text in (tmp_path / "tir.tir").read_text().split("primfn") if "matmul" in text.split("\n")[1])
+    assert re.search(r"allocate\(\S+: Pointer\(local float64\), float64, \[\d+", product)

@@ -134,6 +134,30 @@ bool Try(Schedule& sch, const BlockRV& block, const char* what, const std::funct
   return false;
 }
 
+/// Whether the block is a product of matrices that has no kernel, because of its type or of sizes that only a run knows
+/// to be equal, with as many rows and columns as a register tile is worth.
+bool IsProductOfRows(Schedule& sch, const BlockRV& block) {
+  constexpr int64_t kLeastRows = 4, kLeastColumns = 8;
+  const tir::Block node = sch.Get(block);
+  const auto* store = node->body.as<tir::BufferStoreNode>();
+  const auto* sum = store == nullptr ? nullptr : store->value.as<tir::AddNode>();
+  const size_t spatial = SpatialAxesOf(node);
+  if (sum == nullptr || sum->b.as<tir::MulNode>() == nullptr || !sum->b.dtype().is_float()) return false;
+  if (spatial < 2 || spatial + 1 != node->iter_vars.size()) return false;
+  std::vector<const tir::BufferLoadNode*> vectors;
+  const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
+  for (const tir::BufferLoadNode* load : loads) {
+    if (StrideAlong(node, load, node->iter_vars[spatial - 1]->var) != 0) vectors.push_back(load);
+  }
+  if (loads.size() != 2 || vectors.size() != 1) return false;
+  const int rows = InnermostAxisOf(node, spatial - 1, vectors);
+  const auto has = [&](int axis, int64_t least) {
+    const int64_t extent = axis < 0 ? 0 : ExtentOf(node, static_cast<size_t>(axis));
+    return extent < 0 || extent >= least;
+  };
+  return has(rows, kLeastRows) && has(static_cast<int>(spatial) - 1, kLeastColumns);
+}
+
 /// Schedules a block of a computation that no operator stands for; its loops stay as they are where nothing can be
 /// done.
 void ScheduleAny(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, const schedule::Machine& machine) {
@@ -183,7 +207,8 @@ void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
       SchedulePool(sch, block, epilogue, machine);
     } else if (any) {
       ScheduleAny(sch, block, epilogue, machine);
-    } else {
+    } else if (!IsProductOfRows(sch, block) ||
+               !Try(sch, block, "register tile", [&] { return ScheduleContraction(sch, block, epilogue, machine); })) {
       ScheduleReduction(sch, block, epilogue);
     }
   }
