@@ -8,12 +8,13 @@ import struct
 
 import numpy as np
 
-from ._core import pack_strings, read_strings, zip_rows
+from ._core import pack_strings, read_maps, read_strings, zip_rows
 from ._dtype import DataType, of_numpy, to_numpy
 from ._nd import NDArray, as_tensor
 from .error import DTypeError, ModelFormatError
 
 NOTHING, TENSOR, STRINGS, SEQUENCE, MAP, MAPS = range(6)
+_MAPS = bytes([MAPS])
 _U8, _U32, _U64, _TYPE = map(struct.Struct, ("<B", "<I", "<Q", "<BB"))
 
 
@@ -148,4 +149,6 @@ def to_bytes(value, value_type):
 
 def from_bytes(array):
     """The value that a model gave."""
-    return _Reader(np.asarray(array).tobytes()).value()
+    data = np.asarray(array).tobytes()
+    maps = read_maps(data, 1) if data[:1] == _MAPS else None
+    return _Reader(data).value() if maps is None else maps

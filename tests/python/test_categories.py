@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens and categories, as converters of text and table pipelines write them, against ONNX Runtime."""
+import struct
+
 import numpy as np
 import onnx
 import pytest
@@ -98,3 +100,18 @@ def test_strings_pass_as_they_are():
     for damaged, count in ((b"\x05" + bytes(7) + b"ab", 1), (b"\xff" * 8, 1), (b"\1", 1), (b"", 2)):
         with pytest.raises(treadle.ModelFormatError, match="truncated value"):
             treadle._core.read_strings(damaged, 0, count)
+
+
+def test_maps_of_rows_as_bytes():
+    """Damaged ones are refused, and of types that aren't usual left to other code."""
+    header = lambda code, bits, *shape: bytes([1, code, bits]) + struct.pack(f"<I{len(shape)}q", len(shape), *shape)  # noqa: E731
+    keys, values = header(0, 64, 2) + struct.pack("<2q", 7, -1), header(2, 32, 2, 2) + struct.pack("<4f", 1, 2, 3, 4)
+    assert treadle._core.read_maps(b"\5" + keys + values, 1) == [{7: 1.0, -1: 2.0}, {7: 3.0, -1: 4.0}]
+    assert treadle._core.read_maps(b"\5" + keys + header(2, 32, 0, 2), 1) == []
+    assert treadle._core.read_maps(b"\5" + header(0, 32, 2) + bytes(8) + values, 1) is None
+    assert treadle._core.read_maps(b"\5" + keys + header(0, 8, 1, 2) + bytes(2), 1) is None
+    damaged = [(keys + values)[:-1], keys, b"", keys + header(2, 32, 2, 3) + bytes(24), header(0, 64, 1, 2) + bytes(16) + values,
+               keys + header(2, 32, -1, 2), header(0, 64, 2**61), keys + header(2, 64, 2**40, 2), b"\2" + header(0, 0, 2**62, 4)[3:] + values]
+    for data in damaged:
+        with pytest.raises(treadle.Error, match="truncated|maps of|overflow"):
+            treadle._core.read_maps(b"\5" + data, 1)
