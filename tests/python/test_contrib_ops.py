@@ -313,3 +313,26 @@ def test_group_norm_of_channels_in_the_last_dimension():
     normal = (groups - groups.mean((1, 3), keepdims=True)) / np.sqrt(groups.var((1, 3), keepdims=True) + 1e-5)
     wanted = normal.reshape(x.shape) * scale + bias
     np.testing.assert_allclose(y, wanted / (1 + np.exp(-wanted)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size, block", [(16, 16), (8, 16), (64, 64), (48, 16)])
+@pytest.mark.parametrize("zero", [False, True])
+def test_rows_of_packed_numbers(size, block, zero):
+    """Numbers of 4 bits in one block were taken for bytes: rows of half their size."""
+    blocks = -(-size // block)
+    operands = {"data": byte((3, size // 2)), "i": np.array([2, 0, 1, 2]), "s": real(3, blocks)}
+    if zero:
+        operands["z"] = byte((3, -(-blocks // 2)))
+    given = dict(constants=("data", "s", "z"), block_size=block, gather_axis=0, quantize_axis=1, bits=4)
+    results, expected = both("GatherBlockQuantized", operands, **given)
+    assert results[0].shape == (4, size)
+    near(results, expected)
+    with pytest.raises(treadle.Error, match=f"'scales' isn't of {blocks} blocks of {block}"):
+        both("GatherBlockQuantized", {**operands, "s": real(3, blocks + 1)}, **given)
+
+
+def test_embeddings_without_a_mask():
+    """The number of unmasked positions has to be an output, which ONNX Runtime sets to 0."""
+    operands = {"ids": np.array([[1, 2, 0], [4, 4, 3]], np.int32), "segments": None, "words": real(5, 8), "positions": real(3, 8),
+                "kinds": None, "gamma": real(8), "beta": real(8)}
+    near(*both("EmbedLayerNormalization", operands, outputs={"y": "float32", "count": "int32"}))

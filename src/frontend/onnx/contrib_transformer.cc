@@ -77,7 +77,7 @@ Expr ImportSimplifiedLayerNormalization(NodeImport& n) {
 }
 
 /// ids, segment ids, tables of words, positions and segments, gamma, beta, mask, position ids; outputs: result, number
-/// of unmasked positions, sum of the embeddings.
+/// of unmasked positions (0 without a mask, as ONNX Runtime has it), sum of the embeddings.
 std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   n.Ignore({"mask_index_type"});
   auto rows = [&](size_t table, const Expr& ids) { return PickedRows(n, n.In(table), ids, "index of an embedding"); };
@@ -89,8 +89,8 @@ std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   }
   if (n.Has(1) && n.Has(4)) sum = Add(n, sum, rows(4, n.In(1)));
   Expr y = Add(n, Normalised(n, sum, n.In(5), n.Float("epsilon", 1e-12), true), n.In(6));
-  Expr count;
-  if (n.Has(7)) count = n.Call("sum", {n.Cast(n.In(7), DataType::Int(32))}, {{"axis", Ints{1}}});
+  Expr count = n.Call("sum", {n.Cast(n.In(n.Has(7) ? 7 : 0), DataType::Int(32))}, {{"axis", Ints{1}}});
+  if (!n.Has(7)) count = n.Call("zeros_like", {count});
   return {y, count, sum};
 }
 

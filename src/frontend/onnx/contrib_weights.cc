@@ -176,9 +176,8 @@ Expr ImportGatherBlockQuantized(NodeImport& n) {
   const int rank = static_cast<int>(data.shape().size());
   const int64_t gather = n.Axis(n.Int("gather_axis", 0), rank), quantize = n.Axis(n.Int("quantize_axis", 1), rank);
   if (gather != 0 || quantize != rank - 1) n.Unsupported("other axes than the first and the last aren't implemented");
-  // Numbers in bytes of several are fewer than the scales say.
-  const bool bytes_of_several = CeilDiv(data.shape().back(), block) != n.StaticDim(n.In(2), rank - 1);
-  const bool packed = data.dtype() == DataType::UInt(8) && bits < 8 && bytes_of_several;
+  // Of uint8, a byte holds several numbers; int4 and uint4 come as a byte for each.
+  const bool packed = data.dtype() == DataType::UInt(8) && bits < 8 && !n.SubByte(0).has_value();
   Ints shape = data.shape();
   if (packed) shape.back() *= 8 / bits;
   NDArray table = NDArray::Empty(shape, packed ? DataType::UInt(8) : data.dtype());
@@ -188,6 +187,9 @@ Expr ImportGatherBlockQuantized(NodeImport& n) {
     }
   }
   const int64_t blocks = CeilDiv(shape.back(), block);
+  if (n.Rank(2) != rank || n.StaticDim(n.In(2), rank - 1) != blocks) {
+    n.Invalid(StrCat("'scales' isn't of ", blocks, " blocks of ", block, " for rows of ", shape.back(), " numbers"));
+  }
   const DataType real = n.DType(2);
   const Term index = In(n, 1).As(DataType::Int(64));
   const auto size = static_cast<double>(shape[0]);

@@ -562,7 +562,7 @@ def quantised(s, op):
 
 def generate(seed, only=None):
     """A Case of one node; the same one for the same seed. Some of its operands are part of the model."""
-    from . import layers, learning, states  # noqa: F401  more rules
+    from . import contrib, layers, learning, states  # noqa: F401  more rules
 
     s = Source(seed)
     function, domain, op = RULES[s.pick([f".{name}" for name in only] if only else sorted(RULES))]
@@ -572,7 +572,7 @@ def generate(seed, only=None):
         raise Refused from error
     names = [f"x{i}" if x is not None else "" for i, x in enumerate(draw.operands)]
     operands = {n: np.asarray(x) for n, x in zip(names, draw.operands) if n}
-    fixed = {names[i] for i in draw.constants if names[i]}
+    fixed = {names[i] for i in draw.constants if i < len(names) and names[i]}
     mode = s.pick(["none", "rest", "some"])  # which operands the model knows
     for i, name in enumerate(names):
         if name and i and (mode == "rest" or (mode == "some" and s.chance(0.5))):
