@@ -376,8 +376,10 @@ std::optional<NDArray> Convolution(const Conv2DAttrs* attrs, const NDArray& data
   return out;
 }
 
-/// The sum of int32, which wraps: of the weights of a product of bytes, over thousands of rows.
-NDArray IntegerSum(const ReduceAttrs* attrs, const NDArray& data, const Shape& shape) {
+/// The sum of elements T in numbers of type Sum, or their mean: of the weights of a product of bytes, in unsigned
+/// integers that wrap, and of weights that are standardised, in float64.
+template <typename T, typename Sum>
+NDArray SumElements(const ReduceAttrs* attrs, const NDArray& data, const Shape& shape, bool mean) {
   const Shape& from = data.shape();
   const size_t rank = from.size();
   std::vector<bool> reduced(rank, !attrs->axis.has_value() || attrs->exclude);
@@ -392,26 +394,31 @@ NDArray IntegerSum(const ReduceAttrs* attrs, const NDArray& data, const Shape& s
     kept *= from[i];
   }
   NDArray out = NDArray::Empty(shape, data.dtype());
-  auto* sums = out.Data<uint32_t>();
-  std::fill_n(sums, kept, 0U);
-  const auto* next = data.Data<uint32_t>();
+  std::vector<Sum> sums(static_cast<size_t>(kept), Sum{0});
+  const auto* next = data.Data<T>();
   const int64_t row = rank == 0 ? 1 : from[rank - 1], rows = row == 0 ? 0 : NumElements(from) / row;
   const int64_t step = rank == 0 ? 0 : strides[rank - 1];
   for (int64_t r = 0; r < rows; ++r) {
     int64_t at = 0, rest = r;
     for (size_t i = rank < 2 ? 0 : rank - 1; i-- > 0; rest /= from[i]) at += rest % from[i] * strides[i];
-    uint32_t* to = sums + at;
+    Sum* to = sums.data() + at;
     if (step == 0) {
-      for (int64_t i = 0; i < row; ++i) *to += next[i];
+      for (int64_t i = 0; i < row; ++i) *to += static_cast<Sum>(next[i]);
     } else {
-      for (int64_t i = 0; i < row; ++i) to[i] += next[i];
+      for (int64_t i = 0; i < row; ++i) to[i] += static_cast<Sum>(next[i]);
     }
     next += row;
   }
+  const Sum count = mean ? static_cast<Sum>(NumElements(from) / std::max<int64_t>(1, kept)) : Sum{1};
+  std::transform(sums.begin(), sums.end(), out.Data<T>(), [&](Sum sum) { return static_cast<T>(sum / count); });
   return out;
 }
 
 }  // namespace
+
+bool IsReducedInBulk(const std::string& op, DataType dtype) {
+  return (op == "sum" && dtype == DataType::Int(32)) || ((op == "sum" || op == "mean") && dtype == DataType::Float(32));
+}
 
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,
                                       const TensorTypeNode* type) {
@@ -426,7 +433,11 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
     if (name == "layout_transform") return TransformLayout(attrs.as<LayoutTransformAttrs>(), args[0], shape);
     if (name == "transpose") return Transpose(attrs, args[0], shape);
     if (name == "strided_slice") return Slice(attrs, args[0], shape);
-    if (name == "sum" && dtype == DataType::Int(32)) return IntegerSum(attrs.as<ReduceAttrs>(), args[0], shape);
+    if (IsReducedInBulk(name, dtype)) {
+      const auto* reduce = attrs.as<ReduceAttrs>();
+      return dtype == DataType::Int(32) ? SumElements<uint32_t, uint32_t>(reduce, args[0], shape, false)
+                                        : SumElements<float, double>(reduce, args[0], shape, name == "mean");
+    }
     if (name == "full") return CopyWithStrides(args[0], shape, Shape(shape.size(), 0));
   }
   if (name == "concatenate" && !shape.empty()) return Concatenate(attrs, args, shape, dtype);

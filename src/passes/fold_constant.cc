@@ -27,8 +27,8 @@ constexpr int64_t kMaxAddedBytes = int64_t{1} << 30;
 constexpr double kMaxMacs = 1e8;
 
 /// What a folded reduction reads, in bytes. The interpreter adds one after the other, generated code in many sums,
-/// which is faster and loses fewer digits. Sums of int32 (of a quantised weight's columns) are exact, and are computed
-/// in bulk.
+/// which is faster and loses fewer digits. Those computed in bulk are exact (int32, of a quantised weight's columns) or
+/// made in float64 (of weights that are standardised).
 constexpr int64_t kMaxReducedBytes = int64_t{1} << 18;
 
 ConstantEvaluator& Evaluator() {
@@ -239,8 +239,8 @@ class Folder : public ExprMutator {
     added = std::max<int64_t>(added, 0);
     if (added_bytes_ + added > max_added_bytes_) return Expr();
     const auto* tensor = pre->checked_type().as<TensorTypeNode>();
-    const bool exact = op->name == "sum" && tensor != nullptr && tensor->dtype == DataType::Int(32);
-    if (!exact && op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce &&
+    const bool in_bulk = tensor != nullptr && ops::IsReducedInBulk(op->name, tensor->dtype);
+    if (!in_bulk && op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce &&
         given > kMaxReducedBytes) {
       return Expr();
     }

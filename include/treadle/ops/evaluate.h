@@ -22,10 +22,13 @@ inline constexpr int64_t kMaxEvaluatedElements = 4096;
 std::optional<NDArray> EvaluateCall(const Op& op, const Array<relay::Expr>& args, const Attrs& attrs, const Type& type);
 
 /// As EvaluateCall, of operands of any size, for what plain loops do: operators that only move or repeat elements in
-/// regular steps (reshape, transpose, slice, concatenate, layout_transform, pad, full), + - * / and matrix products of
-/// float32. The fields of a tuple count as operands.
+/// regular steps (reshape, transpose, slice, concatenate, layout_transform, pad, full), + - * /, sums, means and
+/// matrix products of float32. The fields of a tuple count as operands.
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,
                                       const TensorTypeNode* type);
+
+/// Whether EvaluateInBulk reduces elements of that type: int32 exactly, float32 in float64.
+bool IsReducedInBulk(const std::string& op, DataType dtype);
 
 /// What is known of small integer tensors, element by element. Keeps what it has found for each expression: use one
 /// for many questions about one program. Expressions must be typed.
