@@ -225,3 +225,27 @@ def test_products_of_doubles_are_tiles(target, transposed, sizes, tmp_path):
     subprocess.run(command, check=True, capture_output=True)
     product = next(text for text in (tmp_path / "tir.tir").read_text().split("primfn") if "matmul" in text.split("\n")[1])
     assert re.search(r"allocate\(\S+: Pointer\(local float64\), float64, \[\d+", product)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("computed", [False, True])
+def test_transposes_of_operands_are_read_as_they_are(rank, computed, tmp_path):
+    """x x' with open sizes: x was copied to be transposed, and read once more to be packed. What is computed element by element is
+    computed in the transposed order, as before."""
+    batch, order = ["b", "h"][:rank - 2], [*range(rank - 2), rank - 1, rank - 2]
+    nodes = [helper.make_node("Exp", ["x"], ["e"])] if computed else []
+    nodes += [helper.make_node("Transpose", ["e" if computed else "x"], ["t"], perm=order), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    graph = helper.make_graph(nodes, "gram", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [*batch, "m", "k"])],
+                              [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--dump", "relay-opt", "--dump-dir", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    text = (tmp_path / "relay-opt.relay").read_text()
+    assert ("transpose(" in text, "transpose_b=True" in text) == (computed, not computed)
+    compiled = treadle.load(tmp_path / "m.so")
+    rng = np.random.default_rng(9)
+    for shape in ((2, 3, 20, 33), (1, 1, 5, 64), (3, 2, 1, 1), (1, 4, 40, 7), (2, 2, 0, 3)):
+        x = rng.standard_normal(shape[4 - rank:], dtype=np.float32)
+        right = np.exp(x.astype(np.float64)) if computed else x.astype(np.float64)
+        np.testing.assert_allclose(compiled(x=x)["y"], x @ right.swapaxes(-1, -2), rtol=1e-5, atol=1e-4)

@@ -11,6 +11,7 @@
 #include "treadle/ir/model_span.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
+#include "treadle/ops/attrs/transform.h"
 
 namespace treadle::onnx {
 namespace {
@@ -47,6 +48,13 @@ Expr DimOf(NodeImport& n, const Expr& x, int axis) {
   if (axis < 0 || axis >= RankOf(x)) n.Invalid(StrCat("an operand of rank ", RankOf(x), " has no axis ", axis));
   const int64_t* size = AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]);
   if (size != nullptr) return IntScalar(n, *size);
+  // Of a transpose, the size is its operand's: what only its shape is asked of needn't be moved.
+  const auto* call = x.as<relay::CallNode>();
+  const auto* transpose = call == nullptr ? nullptr : call->attrs.as<ops::TransposeAttrs>();
+  if (transpose != nullptr && transpose->axes.has_value()) {
+    const int64_t from = (*transpose->axes)[static_cast<size_t>(axis)];
+    return DimOf(n, call->args[0], static_cast<int>(from < 0 ? from + RankOf(x) : from));
+  }
   return n.Call("take", {ShapeOf(n, x), IntScalar(n, axis)}, {{"axis", int64_t{0}}, {"mode", "error"}});
 }
 

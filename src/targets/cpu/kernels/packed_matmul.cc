@@ -419,6 +419,44 @@ std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
   return "";
 }
 
+/// Whether a reshape makes one dimension of the first two, and keeps the others.
+bool JoinsTwoBatches(const ReshapeAttrs* attrs) {
+  const auto is = [&](size_t i, int64_t value) {
+    return AsConstInt(attrs->newshape[i]) != nullptr && *AsConstInt(attrs->newshape[i]) == value;
+  };
+  return attrs->newshape.size() == 2 && is(0, -3) && is(1, -2);
+}
+
+/// What `e` is the transpose of, its last two axes exchanged, where that is there already: what follows from elements
+/// one by one is computed in the transposed order for nothing. Null: e is no such transpose.
+Expr TransposedOperand(const Expr& e) {
+  const auto* call = e.as<CallNode>();
+  const auto* joined = call == nullptr ? nullptr : call->attrs.as<ReshapeAttrs>();
+  if (joined != nullptr && JoinsTwoBatches(joined)) {
+    const Expr source = TransposedOperand(call->args[0]);
+    return source.defined() ? Expr(relay::Call(call->op, {source}, call->attrs, {}, call->span)) : source;
+  }
+  const auto* attrs = call == nullptr ? nullptr : call->attrs.as<TransposeAttrs>();
+  if (attrs == nullptr || !attrs->axes.has_value() || attrs->axes->size() < 2) return Expr();
+  const size_t rank = attrs->axes->size();
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t from = i + 2 < rank ? i : 2 * rank - 3 - i;
+    const int64_t axis = (*attrs->axes)[i];
+    if (static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis) != from) return Expr();
+  }
+  Expr source = call->args[0];
+  for (const auto* made = source.as<CallNode>(); made != nullptr; made = source.as<CallNode>()) {
+    if (made->op.as<OpNode>() == nullptr) return Expr();
+    const Op op = Downcast<Op>(made->op);
+    if (!op.GetAttr(kReshapeOp, false)) {
+      const bool follows = op.GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kInjective;
+      return follows ? Expr() : call->args[0];
+    }
+    source = made->args[0];
+  }
+  return call->args[0];
+}
+
 /// Plans that the model says to be less than this much better than that of rules of thumb don't take its place.
 constexpr double kLeastGain = 0.95;
 
@@ -428,7 +466,12 @@ LaidOutCall PackingProduct(const LayoutRequest& request, bool k_first, DataType 
   relay::LayoutArgs& args = request.args;
   const Array<PrimExpr>& shape = args.Type(1)->shape;
   const int64_t units = DimValue(shape[shape.size() - (k_first ? 1 : 2)]);
-  Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Plain(0), args.Plain(1)}, [&](auto& a) {
+  Expr operand = args.Plain(1);
+  if (const Expr transposed = TransposedOperand(operand); transposed.defined()) {
+    operand = transposed;
+    k_first = !k_first;
+  }
+  Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Plain(0), operand}, [&](auto& a) {
     if (units >= 0) a.units = units;
     a.out_dtype = out_dtype;
     a.transpose_b = !k_first;
