@@ -7,14 +7,13 @@
 
 #include "arith/linear_form.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_functor.h"
 
 namespace treadle::arith {
 
 int64_t SatAdd(int64_t a, int64_t b);
 int64_t SatMul(int64_t a, int64_t b);
-int64_t FloorDivInt(int64_t a, int64_t b);
-inline int64_t FloorModInt(int64_t a, int64_t b) { return a - FloorDivInt(a, b) * b; }
 /// Whether index arithmetic rules apply: a scalar int32 or int64.
 inline bool IsIndexType(DataType dtype) { return dtype.is_int() && dtype.is_scalar() && dtype.bits() >= 32; }
 /// All values of the dtype; infinite for index types.

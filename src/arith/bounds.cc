@@ -32,11 +32,6 @@ int64_t SatMul(int64_t a, int64_t b) {
   return result;
 }
 
-int64_t FloorDivInt(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
-}
-
 ConstIntBound BoundOfType(DataType dtype) {
   if (dtype.is_bool()) return {0, 1};
   if (!dtype.is_integral() || dtype.bits() >= 64) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/runtime/custom_datatype.h"
 
@@ -27,11 +28,6 @@ inline int64_t WrapInt(DataType dtype, int64_t value) {
 PrimExpr FoldCast(DataType dtype, const PrimExpr& x);
 
 namespace detail {
-inline int64_t FloorDivInt(int64_t a, int64_t b) {
-  int64_t q = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
-}
-
 /// Of constants of one integer dtype; false where the operation isn't foldable (overflow of 64 bits, zero divisor).
 template <typename Node>
 bool FoldInts(DataType dtype, int64_t a, int64_t b, int64_t* out) {
@@ -51,7 +47,7 @@ bool FoldInts(DataType dtype, int64_t a, int64_t b, int64_t* out) {
       auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
       *out = static_cast<int64_t>(kIsDiv ? x / y : x % y);
     } else if constexpr (kIsFloor) {
-      *out = kIsDiv ? FloorDivInt(a, b) : a - FloorDivInt(a, b) * b;
+      *out = kIsDiv ? FloorDivInt(a, b) : FloorModInt(a, b);
     } else {
       *out = kIsDiv ? a / b : a % b;
     }

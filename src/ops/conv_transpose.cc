@@ -107,8 +107,6 @@ Type ConvTransposeInfer(const InferContext& context) {
                     ConvOutDType(data->dtype, attrs->out_dtype));
 }
 
-int64_t FloorDiv(int64_t a, int64_t b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
-
 /// One spatial dimension. Output y = stride * q + phase - pad, q from `first` on, sums over `taps` elements of the
 /// input, of which element q - t meets tap phase + stride * t of the kernel, where both exist.
 struct Phase {
@@ -118,9 +116,9 @@ struct Phase {
       : stride(attrs->strides[i]), pad(sizes.padding[i]), kernel(sizes.kernel[i]), dilation(attrs->dilation[i]) {
     int64_t span = (kernel - 1) * dilation + 1;
     taps = CeilDiv(span, stride);
-    first = FloorDiv(pad, stride);
+    first = FloorDivInt(pad, stride);
     before = taps - 1 - first;
-    after = FloorDiv(span + sizes.output_padding[i] - sizes.padding[rank + i] - 1, stride);
+    after = FloorDivInt(span + sizes.output_padding[i] - sizes.padding[rank + i] - 1, stride);
   }
   bool exact() const { return dilation == 1 && taps * stride == kernel; }
   /// Whether tap t of a phase is one of the kernel.

@@ -6,6 +6,7 @@
 #include "ops/broadcast_size.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::ops {
@@ -148,8 +149,7 @@ PrimExpr DimMul(const PrimExpr& a, const PrimExpr& b) {
 PrimExpr DimFloorDiv(const PrimExpr& a, const PrimExpr& b) {
   if (DimValue(b) == 1) return a;
   if (DimValue(b) == 0) throw ShapeError("dimension divided by 0");
-  return DimArith(
-      a, b, [](int64_t x, int64_t y) { return x / y - ((x % y != 0 && (x < 0) != (y < 0)) ? 1 : 0); }, tir::floordiv);
+  return DimArith(a, b, FloorDivInt, tir::floordiv);
 }
 
 PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t stride) {

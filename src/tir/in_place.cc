@@ -8,6 +8,7 @@
 
 #include "ir/scoped_entry.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
 
@@ -19,8 +20,6 @@ constexpr int64_t kMaxEvaluations = int64_t{1} << 20;
 
 using Values = std::unordered_map<const VarNode*, int64_t>;
 using MaybeInt = std::optional<int64_t>;
-
-int64_t FloorDivide(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0); }
 
 /// Value of an integer expression over variables of known values, or nothing.
 class Evaluator {
@@ -65,9 +64,9 @@ class Evaluator {
         Try<SubNode>(e, wrap([](I a, I b, I* c) { return __builtin_sub_overflow(a, b, c); }), &r) ||
         Try<MulNode>(e, wrap([](I a, I b, I* c) { return __builtin_mul_overflow(a, b, c); }), &r) ||
         Try<FloorDivNode>(
-            e, [](I a, I b) { return b > 0 ? MaybeInt(FloorDivide(a, b)) : MaybeInt(); }, &r) ||
+            e, [](I a, I b) { return b > 0 ? MaybeInt(FloorDivInt(a, b)) : MaybeInt(); }, &r) ||
         Try<FloorModNode>(
-            e, [](I a, I b) { return b > 0 ? MaybeInt(a - FloorDivide(a, b) * b) : MaybeInt(); }, &r) ||
+            e, [](I a, I b) { return b > 0 ? MaybeInt(FloorModInt(a, b)) : MaybeInt(); }, &r) ||
         Try<DivNode>(
             e, [](I a, I b) { return b > 0 ? MaybeInt(a / b) : MaybeInt(); }, &r) ||
         Try<ModNode>(

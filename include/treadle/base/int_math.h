@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer divisions that round up.
+// Integer divisions that round up or down, where those of C++ round toward zero.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 namespace treadle {
@@ -18,5 +19,9 @@ template <typename T>
 constexpr T RoundUp(T value, std::type_identity_t<T> multiple) {
   return CeilDiv(value, multiple) * multiple;
 }
+
+/// floor(a / b) for b != 0, and the remainder, which has the sign of b. Not for the least int64 divided by -1.
+constexpr int64_t FloorDivInt(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
+constexpr int64_t FloorModInt(int64_t a, int64_t b) { return a - FloorDivInt(a, b) * b; }
 
 }  // namespace treadle
