@@ -13,11 +13,12 @@
 namespace treadle::cli {
 namespace {
 
-int64_t ParseInt(const std::string& flag, const std::string& text) {
+/// `what` begins the message of an error.
+int64_t ParseInt(const std::string& what, const std::string& text) {
   int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc() || end != text.data() + text.size()) {
-    throw Error(StrCat(flag, ": '", text, "' isn't an integer"));
+    throw Error(StrCat(what, "'", text, "' isn't an integer"));
   }
   return value;
 }
@@ -62,15 +63,15 @@ std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::s
                            "'; expected name:[dim,dim,...], such as \"x:[1,3,224,224]\""));
       }
       std::vector<int64_t> shape;
+      const std::string name = text.substr(begin, open - begin);
       const std::string inside = Trim(text.substr(open + 2, close - open - 2));
       if (!inside.empty()) {
         for (const std::string& dim : Split(inside, ',')) {
-          shape.push_back(ParseInt(flag, dim));
+          shape.push_back(ParseInt(StrCat(flag, ": input '", name, "': dimension "), dim));
           if (shape.back() < 0)
             throw Error(StrCat(flag, ": dimension ", dim, " is negative; name it with --dim instead"));
         }
       }
-      const std::string name = text.substr(begin, open - begin);
       if (!shapes.emplace(name, shape).second) throw Error(StrCat(flag, ": input '", name, "' is given twice"));
       begin = text.find_first_not_of(" ,\t", close + 1);
     }
@@ -88,7 +89,7 @@ void ParseDims(const std::vector<std::string>& texts, CompileRequest* request) {
       request->dim_ranges[name] = value;
       continue;
     }
-    request->dims[name] = ParseInt("--dim", value);
+    request->dims[name] = ParseInt("--dim: ", value);
     if (request->dims[name] <= 0) throw Error(StrCat("--dim: ", name, "=", value, " must be positive"));
   }
 }

@@ -188,7 +188,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     # Shapes and sizes.
     (of_compile("--input-shapes", "x"), 2, "--input-shapes: can't read 'x'" + SHAPES),
     (of_compile("--input-shapes", "x:[1,"), 2, "--input-shapes: can't read 'x:[1,'" + SHAPES),
-    (of_compile("--input-shapes", "x:[1,a]"), 2, "--input-shapes: 'a' isn't an integer"),
+    (of_compile("--input-shapes", "x:[1,a]"), 2, "--input-shapes: input 'x': dimension 'a' isn't an integer"),
     (of_compile("--input-shapes", "z:[2,3]"), 2, "the model has no input 'z'; its inputs are: 'x'"),
     (of_compile("--input-shapes", "x:[2,3,4]"), 2, "input 'x' has rank 2, the given shape has rank 3"),
     (of_compile("--input-shapes", "x:[2,3]", "--input-shapes", "x:[2,3]"), 2, "--input-shapes: input 'x' is given twice"),
