@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reductions along contiguous memory are made of.
+// Reductions along contiguous memory: vectors of partial results, and rows that are reduced and read again.
 #pragma once
 
 #include <vector>
@@ -8,34 +8,33 @@
 
 namespace treadle::ops::cpu {
 
-/// Whether the reduction can be one of partial results.
+/// Whether the reduction may be reassociated, that is, combined from partial results.
 bool IsAnyOrder(const tir::Block& node);
-/// The loop of a reduced axis, as one with those of the axes before it where they are one run of memory.
+/// The loop of a reduction axis, fused with those of the axes before it if together they are contiguous in memory.
 LoopRV JoinedReduction(Schedule& sch, const BlockRV& block, size_t axis);
-/// Vectors of partial results of `extent` elements; lanes = 0: too few.
+/// Vectors of partial results; lanes = 0: there are too few elements.
 struct PartialVectors {
   int lanes = 0, count = 1;
 };
 PartialVectors ChoosePartialVectors(const tir::Block& node, int64_t extent);
-/// A reduction in parts.
+/// A reduction in steps: lanes, then ever fewer of them, then the result.
 struct Partials {
-  BlockRV lanes;  ///< results in vectors
+  BlockRV lanes;  ///< computes the vectors of partial results
   PartialVectors vectors;
-  std::vector<BlockRV> fewer;  ///< of those a quarter, and so on, so that few are combined one after another
+  std::vector<BlockRV> fewer;  ///< each combines four partial results of the block before: a tree, not a chain
 };
-/// Factors the reduction over loop `k`, the last of the block's reduced ones.
+/// Factors the reduction over loop `k`, the block's innermost reduction loop.
 Partials FactorReduction(Schedule& sch, const BlockRV& block, const LoopRV& k, const PartialVectors& vectors);
-/// Computes Partials::fewer under `at`, one of the loops around the block that combines them all.
+/// Computes Partials::fewer under `at`, a loop around the block that combines the last of them.
 void ComputeFewerAt(Schedule& sch, const Partials& partials, const LoopRV& at, std::set<std::string>* done);
-/// Vectors for the partial results of a block made by RFactor: `axes` are its loops (null: not to be touched), `rows`
-/// (may be null) that of neighbouring rows. The block that initialises them; null where nothing was done.
+/// Vectorises a block of partial results made by RFactor: `axes` are its loops (null: left as they are), `rows` (may be
+/// null) is the loop over neighbouring rows. Returns the block that initialises the results; null if nothing was done.
 BlockRV VectorizePartial(Schedule& sch, const BlockRV& partial, const std::vector<LoopRV>& axes, const LoopRV& rows,
                          const PartialVectors& vectors);
 
-/// Computations of rows, of which `output` is the last: softmax, norms and the like, where a row is reduced and read
-/// again. All that is computed of a row is computed while the row is in the near caches. The blocks are added to
-/// `done`. False, and nothing done, where there is no such chain. What it did may be a part of it where a ScheduleError
-/// is thrown.
+/// Schedules a chain of computations that reduces rows and reads them again (softmax, norms), of which `output` is the
+/// last, row by row, so that a row stays in a near cache. Adds the blocks to `done`. False, with nothing changed, if
+/// there is no such chain. If a ScheduleError is thrown, the schedule may be incomplete.
 bool ScheduleRows(Schedule& sch, const BlockRV& output, const schedule::Machine& machine, std::set<std::string>* done);
 
 }  // namespace treadle::ops::cpu

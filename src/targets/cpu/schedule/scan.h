@@ -6,11 +6,11 @@
 
 namespace treadle::ops::cpu {
 
-/// The steps of a scan, where each element depends on earlier steps of itself alone. False, and nothing done, where the
-/// block is none or takes its steps together with others. What it did may be a part of it where a ScheduleError is
-/// thrown.
+/// Schedules a scan in which each element depends only on its own earlier steps. False, with nothing changed, if the
+/// block is none or shares the loop of its steps with others. If a ScheduleError is thrown, the schedule may be
+/// incomplete.
 bool ScheduleScan(Schedule& sch, const BlockRV& block, const schedule::Machine& machine);
-/// One of several computations that share the loop of a scan's steps, element by element.
+/// Schedules one of several element-wise computations that share the loop of a scan's steps.
 void ScheduleStep(Schedule& sch, const BlockRV& block, const schedule::Machine& machine);
 
 }  // namespace treadle::ops::cpu
