@@ -19,9 +19,8 @@ PrimExpr dot_two_words(PrimExpr a, PrimExpr b, PrimExpr c, PrimExpr d);
 PrimExpr pack_shorts(PrimExpr low, PrimExpr high);
 /// sum of a[i] * b[i] over the int16 of two words. Exact but for -2^15 everywhere; int32.
 PrimExpr dot_shorts(PrimExpr a, PrimExpr b);
-/// `x` (float32), clamped to [low, high] and rounded half to even; NaN becomes `low`. The bounds must be integers
-/// within
-/// +-2^23. int32.
+/// `x` (float32), clamped to [low, high] and rounded half to even; NaN becomes `low`. The bounds must be integers of at
+/// most 2^23 in absolute value. int32.
 PrimExpr round_clamped(PrimExpr x, PrimExpr low, PrimExpr high);
 
 /// What a call of one of these, or of those of pair_ops.h, is in arithmetic that every target has; null for others.
