@@ -2,6 +2,7 @@
 #include "ops/block_weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "ops/qnn.h"
@@ -14,38 +15,31 @@ namespace {
 using relay::Expr;
 using runtime::NDArray;
 
-/// Weights in the order in which kernels read them, with their scales and scaled zero points.
-struct PackedWeights {
-  NDArray words, scales, zeros;
-};
-
-PackedWeights Pack(const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
-                   const std::vector<double>& zeros) {
+/// Weights in the order in which kernels read them: (panels of 16 columns, blocks, words of a block and its scale, 16).
+/// With `with_zeros` scaled zero points follow the scale.
+NDArray Pack(const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
+             const std::vector<double>& zeros, bool with_zeros) {
   constexpr int64_t kLanes = 16;
-  const int64_t columns = CeilDiv(w.n, kLanes), numbers = 32 / w.bits, padded = w.blocks * w.block;
-  const int64_t words = padded / numbers, bytes = w.block * w.bits / 8;
-  PackedWeights result{NDArray::Empty({columns, words, kLanes}, DataType::Int(32)),
-                       NDArray::Empty({columns, w.blocks, kLanes}, DataType::Float(32)),
-                       NDArray::Empty({columns, w.blocks, kLanes}, DataType::Float(32))};
-  auto* to = result.words.Data<uint32_t>();
-  std::fill(to, to + result.words.size(), 0U);
-  std::fill(result.scales.Data<float>(), result.scales.Data<float>() + result.scales.size(), 0.0F);
-  std::fill(result.zeros.Data<float>(), result.zeros.Data<float>() + result.zeros.size(), 0.0F);
+  const int64_t panels = CeilDiv(w.n, kLanes), numbers = 32 / w.bits, words = w.block / numbers;
+  const int64_t rows = words + (with_zeros ? 2 : 1), bytes = w.block * w.bits / 8;
+  NDArray result = NDArray::Empty({panels, w.blocks, rows, kLanes}, DataType::Int(32));
+  auto* const begin = result.Data<uint32_t>();
+  std::fill(begin, begin + result.size(), 0U);
   for (int64_t column = 0; column < w.n; ++column) {
-    const uint8_t* from = packed.Data<uint8_t>() + column * w.blocks * bytes;
-    for (int64_t i = 0; i < padded; ++i) {
-      const auto value = static_cast<uint32_t>(Unpacked(from, i, w.bits));
-      const int64_t in_word = i % numbers;
-      // Of 8 numbers of 4 bits the first four are the low halves of bytes.
-      const int64_t shift = w.bits == 8 ? 8 * in_word : in_word < 4 ? 8 * in_word : 8 * (in_word - 4) + 4;
-      to[(column / kLanes * words + i / numbers) * kLanes + column % kLanes] |= value << shift;
-    }
     for (int64_t b = 0; b < w.blocks; ++b) {
-      const auto at = static_cast<size_t>(column * w.blocks + b);
-      const int64_t place = (column / kLanes * w.blocks + b) * kLanes + column % kLanes;
-      const auto scale = static_cast<float>(scales[at]);
-      result.scales.Data<float>()[place] = scale;
-      result.zeros.Data<float>()[place] = scale * static_cast<float>(zeros[at]);
+      const auto of_block = static_cast<size_t>(column * w.blocks + b);
+      const uint8_t* from = packed.Data<uint8_t>() + static_cast<int64_t>(of_block) * bytes;
+      uint32_t* to = begin + (column / kLanes * w.blocks + b) * rows * kLanes + column % kLanes;
+      for (int64_t i = 0; i < w.block; ++i) {
+        const auto value = static_cast<uint32_t>(Unpacked(from, i, w.bits));
+        const int64_t in_word = i % numbers;
+        // Of 8 numbers of 4 bits the first four are the low halves of bytes.
+        const int64_t shift = w.bits == 8 ? 8 * in_word : in_word < 4 ? 8 * in_word : 8 * (in_word - 4) + 4;
+        to[i / numbers * kLanes] |= value << shift;
+      }
+      const auto scale = static_cast<float>(scales[of_block]);
+      to[words * kLanes] = std::bit_cast<uint32_t>(scale);
+      if (with_zeros) to[(words + 1) * kLanes] = std::bit_cast<uint32_t>(scale * static_cast<float>(zeros[of_block]));
     }
   }
   return result;
@@ -56,7 +50,6 @@ PackedWeights Pack(const BlockWeights& w, const NDArray& packed, const std::vect
 Expr BlockProduct(const Expr& x, const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
                   const std::vector<double>& zeros, int digits) {
   const DataType f32 = DataType::Float(32), i32 = DataType::Int(32), i8 = DataType::Int(8);
-  const PackedWeights weights = Pack(w, packed, scales, zeros);
   std::optional<double> zero_point = zeros[0];
   if (std::any_of(zeros.begin(), zeros.end(), [&](double zero) { return zero != zeros[0]; })) zero_point.reset();
   const int64_t padded = w.blocks * w.block;
@@ -84,11 +77,9 @@ Expr BlockProduct(const Expr& x, const BlockWeights& w, const NDArray& packed, c
   } else {
     bytes = low = rows(numbers);
   }
+  const Expr weight = relay::Constant(Pack(w, packed, scales, zeros, !zero_point));
   return CallWith<BlockDenseAttrs>(
-      "qnn.contrib_block_dense",
-      {bytes, low, of_rows, sums, relay::Constant(weights.words), relay::Constant(weights.scales),
-       relay::Constant(zero_point ? weights.scales : weights.zeros)},
-      [&](auto& a) {
+      "qnn.contrib_block_dense", {bytes, low, of_rows, sums, weight}, [&](auto& a) {
         a.units = w.n;
         a.bits = static_cast<int>(w.bits);
         a.digits = digits;

@@ -72,7 +72,7 @@ class BlockDenseAttrs : public AttrsNode {
     r.Field("bits", &BlockDenseAttrs::bits).Doc("Bits of a weight, 4 or 8");
     r.Field("digits", &BlockDenseAttrs::digits).Doc("Bytes of a number of the data, 1 or 2");
     r.Field("symmetric", &BlockDenseAttrs::symmetric)
-        .Doc("Weights have one zero point, by which `sums` is multiplied already; weight_zeros isn't used");
+        .Doc("Weights have one zero point, by which `sums` is multiplied already");
   }
 };
 

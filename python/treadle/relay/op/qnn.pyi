@@ -24,8 +24,7 @@ def concatenate(data: ExprLike, input_scales: ExprLike, input_zero_points: ExprL
     """Joins quantised tensors, each with its own scale and zero point."""
 
 def contrib_block_dense(data: ExprLike, low: ExprLike, scales: ExprLike, sums: ExprLike, weight: ExprLike,
-        weight_scales: ExprLike, weight_zeros: ExprLike, units: int = 0, bits: int = 4, digits: int = 1,
-        symmetric: bool = False) -> Expr:
+        units: int = 0, bits: int = 4, digits: int = 1, symmetric: bool = False) -> Expr:
     """Data of 8 or 16 bits times weights of 4 or 8 bits, both with scales per block, in float32."""
 
 def contrib_conv2d(data: ExprLike, weight: ExprLike, pad_value: ExprLike, strides: Sizes = (1, 1),

@@ -21,6 +21,8 @@ constexpr int64_t kWord = 4;  ///< bytes of an element of K: a float, or four by
 constexpr int64_t kRowBytes = 4 << 20;
 /// Addresses so far apart share a set of the L1 cache.
 constexpr int64_t kSetBytes = 4096;
+/// So many streams of memory in one set leave room for what is fetched ahead: half of 8 ways.
+constexpr int64_t kStreamsOfSet = 4;
 /// Panels of a tile at most.
 constexpr int64_t kMaxPanels = 8;
 /// What a dynamic K is guessed to be.
@@ -89,7 +91,9 @@ double Overlapped(double work, double memory) {
 double VectorCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Machine& machine) {
   const int64_t tiles = s.panels / plan.nr;
   const double steps = static_cast<double>(tiles) * static_cast<double>(s.k) * StepCycles(s, plan, machine);
-  const double memory = s.b_bytes() * machine.weight_cycles_per_byte;
+  const bool shared_sets = s.k * kLanes * kWord % kSetBytes == 0 && plan.nr > kStreamsOfSet;
+  const double memory =
+      s.b_bytes() * machine.weight_cycles_per_byte * (shared_sets ? Fitted().product_panel_sets : 1);
   return MeanOfThreads(static_cast<double>(s.batch) * Overlapped(steps, memory), s.batch * tiles, machine);
 }
 

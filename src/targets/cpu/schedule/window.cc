@@ -188,8 +188,9 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
     step = reduce.back();
     reduce.pop_back();
   }
+  const bool written_out = reduce.size() == 1 && steps > 1 && Extent(sch, reduce[0]) == steps;
   // Written out twice by the code generator, the code of a full tile has too few registers.
-  if (!reduce.empty()) sch.Annotate(reduce.back(), tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
+  if (!reduce.empty() && !written_out) sch.Annotate(reduce.back(), tir::attr::kNoUnroll, IntImm(DataType::Int(64), 1));
   std::vector<LoopRV> order = reduce;
   if (step.defined()) order.push_back(step);
   for (int row : rows) {
@@ -204,6 +205,7 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
     WriteOut(sch, init_axes, rows, vector, blocks);
   }
   if (step.defined()) sch.Unroll(step);
+  if (written_out) sch.Unroll(reduce[0]);
   WriteOut(sch, axes, rows, vector, blocks);
 }
 
