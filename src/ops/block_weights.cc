@@ -78,13 +78,12 @@ Expr BlockProduct(const Expr& x, const BlockWeights& w, const NDArray& packed, c
     bytes = low = rows(numbers);
   }
   const Expr weight = relay::Constant(Pack(w, packed, scales, zeros, !zero_point));
-  return CallWith<BlockDenseAttrs>(
-      "qnn.contrib_block_dense", {bytes, low, of_rows, sums, weight}, [&](auto& a) {
-        a.units = w.n;
-        a.bits = static_cast<int>(w.bits);
-        a.digits = digits;
-        a.symmetric = zero_point.has_value();
-      });
+  return CallWith<BlockDenseAttrs>("qnn.contrib_block_dense", {bytes, low, of_rows, sums, weight}, [&](auto& a) {
+    a.units = w.n;
+    a.bits = static_cast<int>(w.bits);
+    a.digits = digits;
+    a.symmetric = zero_point.has_value();
+  });
 }
 
 }  // namespace treadle::ops::qnn

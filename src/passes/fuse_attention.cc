@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // FuseAttention: what exporters write for attention - a product of queries and keys, a scale, a mask, softmax, a
-// product with the values - becomes one operator, which needs no memory for the scores.
+// product with the values - becomes one operator, which needs no memory for the scores. In a decoder's step, of one
+// query per head, heads of keys and values that are repeated for groups of queries' heads (Ainslie et al. 2023, "GQA")
+// are read where they are: the queries of a group are the rows of one product.
 #include "passes/fuse_attention.h"
 
+#include <optional>
 #include <utility>
 
 #include "passes/pass_util.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/attention.h"
+#include "treadle/ops/attrs/transform.h"
 
 namespace treadle::relay {
 namespace {
@@ -44,11 +48,97 @@ Array<PrimExpr> MatrixOf(const TensorTypeNode* type) {
   return {type->shape[rank - 2], type->shape[rank - 1]};
 }
 
+/// -1 where it isn't known.
+int64_t KnownSize(const PrimExpr& dim) { return AsConstInt(dim) == nullptr ? -1 : *AsConstInt(dim); }
+
 /// Known to be the same: sizes that aren't known are the same as no other.
 bool SameSize(const PrimExpr& a, const PrimExpr& b) { return !IsAnyDim(a) && !IsAnyDim(b) && ShapesEqual({a}, {b}); }
 bool SameMatrix(const TensorTypeNode* a, const TensorTypeNode* b) {
   const Array<PrimExpr> x = MatrixOf(a), y = MatrixOf(b);
   return SameSize(x[0], y[0]) && SameSize(x[1], y[1]);
+}
+
+/// The same type, but that the last size of `whole` may not be known.
+bool SameButKeys(const TensorTypeNode* part, const TensorTypeNode* whole) {
+  const size_t rank = whole->shape.size();
+  if (part == nullptr || part->dtype != whole->dtype || part->shape.size() != rank) return false;
+  for (size_t i = 0; i < rank; ++i) {
+    const bool open = i + 1 == rank && IsAnyDim(whole->shape[i]);
+    if (!open && !SameSize(part->shape[i], whole->shape[i])) return false;
+  }
+  return true;
+}
+
+/// Whether a reshape leaves the last two dimensions as they are: by their sizes, or, where those aren't known, because
+/// its attribute copies them (-2 takes all dimensions that are left, -3 joins two, -4 parts one, 0 copies one).
+bool KeepsMatrix(const CallNode* reshape) {
+  const auto *to = reshape->type_as<TensorTypeNode>(), *from = TensorTypeOf(reshape->args[0]);
+  if (!IsFloatMatrix(to) || !IsFloatMatrix(from)) return false;
+  if (SameMatrix(to, from)) return true;
+  if (OpName(reshape) != "reshape") return false;
+  std::vector<int64_t> codes;
+  for (const PrimExpr& code : reshape->attrs_as<ops::ReshapeAttrs>()->newshape) {
+    codes.push_back(AsConstInt(code) == nullptr ? 1 : *AsConstInt(code));
+  }
+  if (codes.empty() || codes.back() != -2) return false;
+  size_t taken = 0;
+  for (size_t i = 0; i + 1 < codes.size(); ++i) {
+    if (codes[i] != -4 && codes[i] != -3 && codes[i] != 0) return false;
+    taken += codes[i] == -3 ? 2 : 1;
+    if (codes[i] == -4) i += 2;  // the two sizes
+  }
+  return taken + 2 <= from->shape.size();
+}
+
+bool SwapsMatrix(const CallNode* transpose) {
+  const auto& given = transpose->attrs_as<ops::TransposeAttrs>()->axes;
+  if (!given) return false;
+  const std::vector<int64_t>& axes = *given;
+  const size_t rank = axes.size();
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (axes[i] != static_cast<int64_t>(i)) return false;
+  }
+  return rank >= 2 && axes[rank - 1] + 2 == static_cast<int64_t>(rank);
+}
+
+/// Heads of keys or values before each is repeated for a group of queries' heads.
+struct SharedHeads {
+  Expr once;  ///< (batch, count, .., ..), or (batch, count, 1, .., ..)
+  int64_t count = 0;
+  bool transposed = false;  ///< whether the matrices are those of the operand transposed
+};
+
+/// Of an operand of a product; nothing where no repeated heads are seen.
+std::optional<SharedHeads> FindSharedHeads(Expr e) {
+  SharedHeads shared;
+  auto found = [&](const Expr& once, const TensorTypeNode* repeated) -> std::optional<SharedHeads> {
+    const auto* type = TensorTypeOf(once);
+    if (type == nullptr || type->shape.size() != repeated->shape.size()) return std::nullopt;
+    for (size_t i = 0; i < type->shape.size(); ++i) {
+      const bool heads = i == (type->shape.size() == 4 ? 1 : 2);
+      if (!heads && !SameSize(type->shape[i], repeated->shape[i])) return std::nullopt;
+    }
+    shared.once = once;
+    shared.count = std::max<int64_t>(0, KnownSize(type->shape[1]));
+    const bool is_one = type->shape.size() == 4 || KnownSize(type->shape[2]) == 1;
+    return is_one && shared.count > 0 ? std::optional(shared) : std::nullopt;
+  };
+  while (const auto* call = e.as<CallNode>()) {
+    const std::string& name = OpName(call);
+    const auto* type = call->type_as<TensorTypeNode>();
+    const size_t rank = type == nullptr ? 0 : type->shape.size();
+    if (name == "repeat" && rank == 4 && call->attrs_as<ops::RepeatAttrs>()->axis == 1)
+      return found(call->args[0], type);
+    const bool repeats = name == "broadcast_to" || name == "dyn.broadcast_to" || name == "tile" || name == "dyn.tile";
+    if (repeats && rank == 5) return found(call->args[0], type);
+    if (name == "transpose" && SwapsMatrix(call)) {
+      shared.transposed = !shared.transposed;
+    } else if ((name != "reshape" && name != "dyn.reshape") || !KeepsMatrix(call)) {
+      break;
+    }
+    e = call->args[0];
+  }
+  return std::nullopt;
 }
 
 class AttentionFuser : public MixedModeMutator {
@@ -70,15 +160,23 @@ class AttentionFuser : public MixedModeMutator {
     }
     if (softmax == nullptr || OpName(softmax) != "nn.softmax" || uses_[softmax] != uses) return post;
     const auto* type = TensorTypeOf(softmax->args[0]);
-    if (!IsFloatMatrix(type) || !SameMatrix(type, TensorTypeOf(pre->args[0]))) return post;
+    if (!IsFloatMatrix(type)) return post;
     if (PositiveAxis(softmax->attrs_as<ops::SoftmaxAttrs>()->axis, type->shape.size()) + 1 !=
         static_cast<int>(type->shape.size())) {
       return post;
     }
-    Scores scores = FindScores(softmax->args[0], type);
-    if (scores.product == nullptr || !IsWorthIt(scores, pre)) return post;
+    Scores scores = FindScores(softmax->args[0]);
+    if (scores.product == nullptr) return post;
     scores.zero_masked_rows = uses == 2;
-    Expr fused = Fused(pre, scores, type);
+    // There are as many scores as values, whatever a mask of a size that isn't known would make of them.
+    Array<PrimExpr> sizes = type->shape;
+    sizes.Set(sizes.size() - 1, MatrixOf(scores.product->type_as<TensorTypeNode>())[1]);
+    const TensorType all(sizes, type->dtype);
+    const bool fits = SameSize(sizes.back(), KeysOf(pre)) && (!scores.mask.defined() || IsMask(scores.mask, all.get()));
+    if (!fits) return post;
+    const std::vector<SharedHeads> shared = HeadsOfGroups(scores, pre, all.get());
+    if (!IsWorthIt(scores, pre, shared.empty() ? 1 : KnownSize(sizes[1]) / shared[0].count)) return post;
+    Expr fused = Fused(pre, scores, all.get(), shared);
     return fused.defined() ? fused : post;
   }
 
@@ -95,20 +193,41 @@ class AttentionFuser : public MixedModeMutator {
     return out != nullptr && out->dtype == DataType::Float(32);
   }
 
+  /// The number of values of the product with them.
+  static PrimExpr KeysOf(const CallNode* mixed) {
+    const size_t keys = mixed->attrs_as<ops::BatchMatmulAttrs>()->transpose_b ? 1 : 0;
+    return MatrixOf(TensorTypeOf(mixed->args[1]))[keys];
+  }
+
+  /// The heads of keys and values that groups of one query each share; none where there are no such groups.
+  static std::vector<SharedHeads> HeadsOfGroups(const Scores& scores, const CallNode* mixed,
+                                                const TensorTypeNode* type) {
+    if (type->shape.size() != 4 || KnownSize(type->shape[2]) != 1) return {};
+    if (scores.mask.defined()) {
+      const Array<PrimExpr>& mask = TensorTypeOf(scores.mask)->shape;
+      if (mask.size() > 2 && KnownSize(mask[mask.size() - 3]) != 1) return {};
+    }
+    std::vector<SharedHeads> shared;
+    for (const CallNode* product : {scores.product, mixed}) {
+      const auto heads = FindSharedHeads(product->args[1]);
+      if (!heads || KnownSize(type->shape[1]) % heads->count != 0) return {};
+      shared.push_back(*heads);
+    }
+    return shared[0].count == shared[1].count ? shared : std::vector<SharedHeads>();
+  }
+
   /// Reshapes that only group the batch.
   Expr SkipReshapes(Expr e) {
     for (;;) {
       const CallNode* reshape = AsCallOf(e, "reshape");
       if (reshape == nullptr) reshape = AsCallOf(e, "dyn.reshape");
-      if (reshape == nullptr || uses_[reshape] > 1) return e;
-      const auto *to = TensorTypeOf(e), *from = TensorTypeOf(reshape->args[0]);
-      if (!IsFloatMatrix(to) || !IsFloatMatrix(from) || !SameMatrix(to, from)) return e;
+      if (reshape == nullptr || uses_[reshape] > 1 || !KeepsMatrix(reshape)) return e;
       e = reshape->args[0];
     }
   }
 
   /// From the operand of a softmax down to the product: [mask +] [scale *] product.
-  Scores FindScores(Expr e, const TensorTypeNode* type) {
+  Scores FindScores(Expr e) {
     Scores scores;
     for (;;) {
       e = SkipReshapes(e);
@@ -122,15 +241,14 @@ class AttentionFuser : public MixedModeMutator {
       }
       if (name == "add" && !scores.mask.defined() && scores.scale == 1) {
         size_t inner = LeadsToProduct(call->args[0]) ? 0 : 1;
-        if (!IsMask(call->args[1 - inner], type) ||
-            !TypesEqual(call->args[inner]->checked_type(), call->checked_type()))
-          return {};
+        if (!SameButKeys(TensorTypeOf(call->args[inner]), call->type_as<TensorTypeNode>())) return {};
         scores.mask = call->args[1 - inner];
         e = call->args[inner];
       } else if (name == "multiply" || name == "divide") {
         size_t inner = name == "divide" || UniformValue(call->args[1]) ? 0 : 1;
         auto factor = UniformValue(call->args[1 - inner]);
-        if (!factor || *factor == 0 || !TypesEqual(call->args[inner]->checked_type(), call->checked_type())) return {};
+        if (!factor || *factor == 0 || !SameButKeys(TensorTypeOf(call->args[inner]), call->type_as<TensorTypeNode>()))
+          return {};
         scores.scale *= name == "divide" ? 1 / *factor : *factor;
         e = call->args[inner];
       } else {
@@ -150,20 +268,25 @@ class AttentionFuser : public MixedModeMutator {
     }
   }
 
-  /// Whether it is known to broadcast to the scores, in all but their last dimension.
+  /// Whether it is known to broadcast to the scores, in all but their last dimension. That may have another name than
+  /// the number of keys: the run compares both.
   static bool IsMask(const Expr& e, const TensorTypeNode* scores) {
     const auto* mask = TensorTypeOf(e);
     if (mask == nullptr || mask->dtype != DataType::Float(32) || mask->shape.empty()) return false;
     const size_t rank = mask->shape.size(), skip = scores->shape.size() - rank;
-    if (rank > scores->shape.size() || !SameSize(mask->shape.back(), scores->shape.back())) return false;
+    if (rank > scores->shape.size()) return false;
+    const PrimExpr &keys = scores->shape.back(), &masked = mask->shape.back();
+    const bool named = AsConstInt(keys) == nullptr && AsConstInt(masked) == nullptr && !IsAnyDim(masked);
+    if (!named && !SameSize(masked, keys)) return false;
     for (size_t i = 0; i + 1 < rank; ++i) {
       if (!tir::is_const_int(mask->shape[i], 1) && !SameSize(mask->shape[i], scores->shape[i + skip])) return false;
     }
     return true;
   }
 
-  /// A few queries (a decoder's step) run on keys as they are, in vectors along their elements.
-  static bool IsWorthIt(const Scores& scores, const CallNode* mixed) {
+  /// A few queries (a decoder's step) run on keys as they are, in vectors along their elements. `group`: queries that
+  /// are rows of one product.
+  static bool IsWorthIt(const Scores& scores, const CallNode* mixed, int64_t group) {
     constexpr int64_t kFewRows = 4, kVector = 8;
     const auto *query = TensorTypeOf(scores.product->args[0]), *result = mixed->type_as<TensorTypeNode>();
     bool is_static = true;
@@ -176,7 +299,7 @@ class AttentionFuser : public MixedModeMutator {
     const int64_t* values = AsConstInt(MatrixOf(result)[1]);
     if (size == nullptr || values == nullptr) return false;
     is_static = is_static && AsConstInt(scores.product->type_as<TensorTypeNode>()->shape.back()) != nullptr;
-    const bool many = rows == nullptr || *rows >= kFewRows;
+    const bool many = rows == nullptr || *rows * group >= kFewRows;
     // Sizes that the run decides are for one kernel, of values that fill vectors.
     constexpr int64_t kWideVector = 16;
     if (!is_static) return many && *values % kWideVector == 0;
@@ -222,11 +345,34 @@ class AttentionFuser : public MixedModeMutator {
     return ops::MakeTranspose(e, axes);
   }
 
+  /// The heads of keys or values, (batch, heads, n, size).
+  Expr OfGroups(const SharedHeads& heads, bool transposed) {
+    Expr once = Mutate(heads.once);
+    if (TensorTypeOf(heads.once)->shape.size() == 5) once = ops::MakeSqueeze(once, {2});
+    return heads.transposed == transposed ? once : ops::MakeTranspose(once, {0, 1, 3, 2});
+  }
+
   /// Null where batches can't be written.
-  Expr Fused(const CallNode* mixed, const Scores& scores, const TensorTypeNode* type) {
-    const Expr query = Operand(scores.product, 0, type, false), key = Operand(scores.product, 1, type, false),
-               value = Operand(mixed, 1, type, true);
+  Expr Fused(const CallNode* mixed, const Scores& scores, const TensorTypeNode* type,
+             const std::vector<SharedHeads>& shared) {
+    auto transposes = [](const CallNode* product) { return product->attrs_as<ops::BatchMatmulAttrs>()->transpose_b; };
+    Expr query = Operand(scores.product, 0, type, false), key, value;
+    if (shared.empty()) {
+      key = Operand(scores.product, 1, type, false);
+      value = Operand(mixed, 1, type, true);
+    } else {
+      key = OfGroups(shared[0], !transposes(scores.product));
+      value = OfGroups(shared[1], transposes(mixed));
+    }
     if (!query.defined() || !key.defined() || !value.defined()) return Expr();
+    const int64_t heads = shared.empty() ? 0 : KnownSize(type->shape[1]);
+    auto regroup = [](const Expr& e, int64_t count, int64_t rows, const PrimExpr& size) {
+      return ops::MakeReshape(e, std::vector<int64_t>{0, count, rows, KnownSize(size)});
+    };
+    if (!shared.empty()) {
+      query =
+          regroup(query, shared[0].count, heads / shared[0].count, MatrixOf(TensorTypeOf(scores.product->args[0]))[1]);
+    }
     // One zero does for scores whose number the run decides.
     const PrimExpr masked = AsConstInt(type->shape.back()) != nullptr ? type->shape.back() : PrimExpr(int64_t{1});
     Expr mask = scores.mask.defined() ? Mutate(scores.mask) : ops::MakeZeros({masked}, DataType::Float(32));
@@ -237,6 +383,7 @@ class AttentionFuser : public MixedModeMutator {
                               mixed->span);
     Array<PrimExpr> shape = type->shape;
     shape.Set(shape.size() - 1, mixed->type_as<TensorTypeNode>()->shape.back());
+    if (!shared.empty()) result = regroup(result, heads, 1, shape.back());
     return WithBatch(result, TensorType(shape, type->dtype).get(), mixed->type_as<TensorTypeNode>());
   }
 

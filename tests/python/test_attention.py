@@ -163,6 +163,61 @@ def test_steps_of_decoders_move_no_keys(past):
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
+def shared_heads_model(queries, keys, masked, mask_heads, repeated):
+    """Keys and values of 2 heads for 8 heads of queries, as exporters repeat them; the mask has a size of its own."""
+    nodes, initializers = [], []
+
+    def add(op, *inputs, **attributes):
+        nodes.append(helper.make_node(op, list(inputs), [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    def numbers(*values):
+        initializers.append(numpy_helper.from_array(np.array(values, np.int64), f"c{len(initializers)}"))
+        return initializers[-1].name
+
+    def repeat(x):
+        x = add("Unsqueeze", x, numbers(2))
+        if repeated == "tile":
+            x = add("Tile", x, numbers(1, 1, 4, 1, 1))
+        elif repeated == "expand":
+            x = add("Expand", x, numbers(1, 1, 4, 1, 1))
+        else:
+            length = add("Gather", add("Shape", x), numbers(3))
+            x = add("Expand", x, add("Concat", numbers(3), numbers(2), numbers(4), length, numbers(16), axis=0))
+        return add("Reshape", x, numbers(0, 8, -1, 16))
+
+    scores = add("MatMul", "q", add("Transpose", repeat("k"), perm=[0, 1, 3, 2]))
+    weights = add("Softmax", add("Add", scores, "mask"), axis=-1)
+    add("MatMul", weights, repeat("v"))
+    shapes = {"q": (3, 8, queries, 16), "k": (3, 2, keys, 16), "v": (3, 2, keys, 16),
+              "mask": (3, mask_heads, queries, masked)}
+    graph = helper.make_graph(
+        nodes, "shared", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), shapes
+
+
+@pytest.mark.parametrize("queries, mask_heads, grouped", [(1, 1, True), (1, 8, False), (5, 1, False)])
+@pytest.mark.parametrize("keys, masked, repeated", [(21, 21, "expand"), (21, 21, "tile"), ("keys", "masked", "expand"),
+                                                    ("keys", "keys", "shape")])
+def test_groups_of_queries_share_heads(queries, mask_heads, grouped, keys, masked, repeated):
+    """One query per head: those of a group are rows of one product, whose keys and values aren't repeated."""
+    model, shapes = shared_heads_model(queries, keys, masked, mask_heads, repeated)
+    rng = np.random.default_rng(3)
+    feed = {n: rng.standard_normal([21 if isinstance(d, str) else d for d in s]).astype(np.float32) for n, s in shapes.items()}
+    whole = {**feed, "k": np.repeat(feed["k"], 4, 1), "v": np.repeat(feed["v"], 4, 1)}
+    compiled = treadle.compile(model)
+    (y,) = compiled.run(None, feed)
+    np.testing.assert_allclose(y, definition(whole, True, None), rtol=1e-5, atol=1e-5)
+    kernels = " ".join(time.kernel for time in compiled.profile(feed))
+    assert ("attention" in kernels and not any(word in kernels for word in ("broadcast", "tile", "repeat"))) == grouped
+    if masked == "masked":
+        (y,) = compiled.run(None, {**feed, "mask": feed["mask"][..., :1]})
+        np.testing.assert_allclose(y, definition({**whole, "mask": feed["mask"][..., :1]}, True, None), rtol=1e-5, atol=1e-5)
+        with pytest.raises(treadle.Error, match="20 and 21"):
+            compiled.run(None, {**feed, "mask": feed["mask"][..., :20]})
+
+
 def with_plan(case, tile_m, m_block, key_block, kernel="attention.packed", dtype="float32"):
     """Records of that plan: for the model's operands, which it pads, and for the packed ones."""
     def whole(size, part):

@@ -377,7 +377,9 @@ Expr ImportDynamicExpand(NodeImport& n) {
     PrimExpr hint(int64_t{-1});
     if (known != nullptr && *known > 1) hint = element;
     if (known != nullptr && *known == 1 && from < 0) hint = PrimExpr(int64_t{1});
-    if (known != nullptr && *known == 1 && size != nullptr && *size > 0) hint = PrimExpr(*size);
+    if (known != nullptr && *known == 1 && from >= 0 && (size == nullptr || *size > 0)) {
+      hint = SizeHints(std::vector<PrimExpr>{own[static_cast<size_t>(from)]}, 1)[0];
+    }
     if (size != nullptr && *size > 1) hint = PrimExpr(*size);
     if (element.defined() && known == nullptr && AsConstInt(hint) != nullptr && *AsConstInt(hint) == -1) {
       hint = SizeHints(std::vector<PrimExpr>{element}, 1)[0];

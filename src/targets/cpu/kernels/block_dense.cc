@@ -172,9 +172,7 @@ int64_t RowsOfTile(int64_t rows, const Machine& machine) {
 int64_t WordsOfBlock(const BlockDenseProblemNode& p) { return p.block * p.bits / 32; }
 
 /// Whether so many words of a block can be written out.
-bool DividesBlock(const BlockDenseProblemNode& p, int64_t words) {
-  return words == 1 || WordsOfBlock(p) % words == 0;
-}
+bool DividesBlock(const BlockDenseProblemNode& p, int64_t words) { return words == 1 || WordsOfBlock(p) % words == 0; }
 
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   constexpr int64_t kFirstWords = 4;
@@ -258,14 +256,14 @@ void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const 
 void RegisterBlockDense() {
   OpRegistration("qnn.contrib_block_dense")
       .Describe("Data of 8 or 16 bits times weights of 4 or 8 bits, both with scales per block, in float32.")
-      .Arguments(
-          {{"data", "Tensor", "(m, k) int8"},
-           {"low", "Tensor", "(m, k) int8: second digits of the data, base 128; not used with one digit"},
-           {"scales", "Tensor", "(m, blocks) of the data"},
-           {"sums", "Tensor", "(m, blocks): of the data, scaled"},
-           {"weight", "Tensor",
-            "(units / 16, blocks, words of a block + 1 or 2, 16) int32: along k, numbers 4 .. 7 of 8 in the high halves "
-            "of bytes; then the scales' bits, and those of scaled zero points unless symmetric"}})
+      .Arguments({{"data", "Tensor", "(m, k) int8"},
+                  {"low", "Tensor", "(m, k) int8: second digits of the data, base 128; not used with one digit"},
+                  {"scales", "Tensor", "(m, blocks) of the data"},
+                  {"sums", "Tensor", "(m, blocks): of the data, scaled"},
+                  {"weight", "Tensor",
+                   "(units / 16, blocks, words of a block + 1 or 2, 16) int32: along k, numbers 4 .. 7 of 8 in the "
+                   "high halves "
+                   "of bytes; then the scales' bits, and those of scaled zero points unless symmetric"}})
       .AttrsType<BlockDenseAttrs>()
       .SupportLevel(11)
       .Relation(Rule<BlockDenseInfer>)

@@ -92,8 +92,7 @@ double VectorCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Mac
   const int64_t tiles = s.panels / plan.nr;
   const double steps = static_cast<double>(tiles) * static_cast<double>(s.k) * StepCycles(s, plan, machine);
   const bool shared_sets = s.k * kLanes * kWord % kSetBytes == 0 && plan.nr > kStreamsOfSet;
-  const double memory =
-      s.b_bytes() * machine.weight_cycles_per_byte * (shared_sets ? Fitted().product_panel_sets : 1);
+  const double memory = s.b_bytes() * machine.weight_cycles_per_byte * (shared_sets ? Fitted().product_panel_sets : 1);
   return MeanOfThreads(static_cast<double>(s.batch) * Overlapped(steps, memory), s.batch * tiles, machine);
 }
 
