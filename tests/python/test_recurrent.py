@@ -145,3 +145,29 @@ def test_steps_that_no_sequence_has_are_left_out(op, unusual):
         assert y.shape == (t, 2, n, 16) and not y.any()
         for state in last:
             assert state.shape == (d, n, 16) and not state.any()
+
+
+@pytest.mark.parametrize("op, activations, alphas, betas", [
+    ("GRU", ["Sigmoid", "LeakyRelu"], [0.3], []), ("GRU", ["HardSigmoid", "LeakyRelu"], [0.25, 0.3], [0.4]),
+    ("LSTM", ["Sigmoid", "Elu", "LeakyRelu"], [0.3, 0.5], []), ("LSTM", ["HardSigmoid", "ScaledTanh", "Softsign"], [0.25, 1.5], [0.4, 0.75]),
+    ("LSTM", ["Affine", "ThresholdedRelu", "Tanh"], [0.5, 0.1], [0.25]), ("RNN", ["Softplus"], [], []), ("RNN", ["Elu"], [], [])])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_activations_take_parameters_in_turn(op, activations, alphas, betas, direction):
+    """Those without parameters counted, so that the parameters of others were their usual ones."""
+    model, d, given = layer(op, 3, 2, 5, direction)
+    for name, values in (("activations", activations), ("activation_alpha", alphas), ("activation_beta", betas)):
+        if values:
+            model.graph.node[0].attribute.append(helper.make_attribute(name, values * d))
+    check(model, treadle.compile(model), feeds_of(3, 2, d, 5, given))
+
+
+def test_thresholds_belong_to_what_passes():
+    """As the standard's definition of the layer has it, unlike that of the operator ThresholdedRelu, and unlike ONNX Runtime."""
+    weight = lambda name, value: helper.make_tensor(name, TensorProto.FLOAT, [1, 1, 1], [value])  # noqa: E731
+    node = helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=1, activations=["ThresholdedRelu"], activation_alpha=[1.0])
+    graph = helper.make_graph([node], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 1])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [weight("w", 1), weight("r", 0)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    y, = treadle.compile(model).run(None, {"x": np.array([[[0.5], [1], [1.5]]], "float32")})
+    np.testing.assert_array_equal(np.ravel(y), [0, 1, 1.5])

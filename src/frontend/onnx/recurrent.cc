@@ -4,6 +4,7 @@
 // steps are one.
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/contrib.h"
@@ -136,7 +137,37 @@ Activation MakeActivation(NodeImport& n, DataType dtype, const std::string& name
       return n.Call("add", {n.Call("multiply", {x, n.Scalar(dtype, alpha)}), n.Scalar(dtype, beta)});
     };
   }
+  if (name == "ScaledTanh") {
+    return [&n, dtype, alpha, beta](const Expr& x) {
+      const Expr inner = n.Call("tanh", {n.Call("multiply", {x, n.Scalar(dtype, beta)})});
+      return n.Call("multiply", {inner, n.Scalar(dtype, alpha)});
+    };
+  }
+  if (name == "Elu") {
+    return [&n, alpha](const Expr& x) { return StandardOp(n, "Elu", 6).Operand(x).Set("alpha", alpha).Import1(); };
+  }
+  if (name == "ThresholdedRelu") {  // of alpha itself, too, unlike the operator of this name
+    return [&n, dtype, alpha](const Expr& x) {
+      const Expr above = n.Call("greater_equal", {x, n.Scalar(dtype, alpha)});
+      return n.Call("where", {above, x, n.Scalar(dtype, 0)});
+    };
+  }
+  if (name == "Softsign" || name == "Softplus") {
+    return [&n, name](const Expr& x) { return StandardOp(n, name, 1).Operand(x).Import1(); };
+  }
   n.Unsupported(StrCat("activation ", QuoteName(name), " isn't implemented"));
+}
+
+/// The parameters of an activation: which of them it has, and their values where the node gives none.
+struct ActivationParameters {
+  std::optional<double> alpha, beta;
+};
+ActivationParameters ParametersOf(const std::string& name) {
+  if (name == "HardSigmoid") return {0.2, 0.5};
+  if (name == "LeakyRelu") return {0.01, std::nullopt};
+  if (name == "Elu" || name == "ThresholdedRelu") return {1.0, std::nullopt};
+  if (name == "Affine" || name == "ScaledTanh") return {1.0, name == "Affine" ? 0.0 : 1.0};
+  return {};
 }
 
 void Recurrent::ReadActivations(const std::vector<std::string>& defaults) {
@@ -153,12 +184,15 @@ void Recurrent::ReadActivations(const std::vector<std::string>& defaults) {
   }
   std::vector<double> alphas = n.Floats("activation_alpha", std::vector<double>());
   std::vector<double> betas = n.Floats("activation_beta", std::vector<double>());
-  for (size_t i = 0; i < names.size(); ++i) {
-    double alpha = names[i] == "HardSigmoid" ? 0.2 : names[i] == "LeakyRelu" ? 0.01 : 1;
-    double beta = names[i] == "HardSigmoid" ? 0.5 : 0;
-    if (i < alphas.size()) alpha = alphas[i];
-    if (i < betas.size()) beta = betas[i];
-    activations.push_back(MakeActivation(n, dtype, names[i], alpha, beta));
+  // Activations take them in turn, those that have parameters.
+  size_t next_alpha = 0, next_beta = 0;
+  auto take = [](const std::optional<double>& usual, const std::vector<double>& values, size_t* next) {
+    return usual && *next < values.size() ? values[(*next)++] : usual.value_or(0);
+  };
+  for (const std::string& name : names) {
+    const ActivationParameters usual = ParametersOf(name);
+    const double alpha = take(usual.alpha, alphas, &next_alpha), beta = take(usual.beta, betas, &next_beta);
+    activations.push_back(MakeActivation(n, dtype, name, alpha, beta));
   }
 }
 
