@@ -227,3 +227,25 @@ def test_groups_of_images_of_any_size(stride):
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         expected = session.run(None, {"x": x})[0]
         np.testing.assert_allclose(compiled.run(None, {"x": x})[0], expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "ReduceSum", "ReduceMax", "ReduceLogSumExp", "ArgMax", "Softmax"])
+def test_reductions_beside_rows_of_any_length(kind):
+    """Neighbouring results of long windows, and of sums of dynamic length, were reduced one by one: 20 times ONNX Runtime's time
+    for windows of 9 x 9 and 13 x 13."""
+    pool = kind.endswith("Pool")
+    shape, node = (["n", 3, "h", "w"] if pool else ["n", "c", "w"]), helper.make_node
+    if pool:
+        nodes = [node(kind, ["x"], ["y"], kernel_shape=[9, 9], pads=[4] * 4)]
+    else:
+        attributes = {"axis": 1} if kind in ("ArgMax", "Softmax") else {}
+        nodes = [node(kind, ["x"] if attributes else ["x", "axes"], ["y"], **attributes)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", FLOAT, shape)], [onnx.ValueInfoProto(name="y")],
+                              [numpy_helper.from_array(np.array([1]), "axes")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled, rng = treadle.compile(model, threads=1), np.random.default_rng(0)
+    for width in (1, 2, 7, 8, 9, 16, 21, 40):
+        for sizes in (((2, 3, 11, width), (1, 3, 1, width)) if pool else ((2, 5, width), (3, 70, width), (1, 1, width))):
+            x = rng.standard_normal(sizes).astype(np.float32)
+            np.testing.assert_allclose(compiled(x=x)["y"], session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)

@@ -261,6 +261,23 @@ BlockRV VectorizePartial(Schedule& sch, const BlockRV& partial, const std::vecto
   return init;
 }
 
+namespace {
+
+/// Whether each result is reduced from more elements than loops of which are written out, or from as many as a run
+/// tells.
+bool HasManySteps(const tir::Block& node) {
+  constexpr int64_t kFewSteps = 64;
+  int64_t steps = 1;
+  for (size_t i = SpatialAxesOf(node); i < node->iter_vars.size() && steps <= kFewSteps; ++i) {
+    const int64_t extent = ExtentOf(node, i);
+    if (extent < 0) return true;
+    steps *= extent;
+  }
+  return steps > kFewSteps;
+}
+
+}  // namespace
+
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue) {
   double work = Work(sch, block);
   tir::Block node = sch.Get(block);
@@ -275,7 +292,8 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     LoopRV last = loops[spatial - 1];
     int64_t extent = Extent(sch, last);
     int lanes = VectorLanes(extent);
-    if (lanes == 0 && extent > kTailLanes) lanes = kTailLanes;  // the tail is split off
+    // The tail is split off. Of rows whose length a run decides, LLVM makes vectors of windows of few steps itself.
+    if (lanes == 0 && (extent > kTailLanes || (extent < 0 && HasManySteps(node)))) lanes = kTailLanes;
     std::vector<LoopRV> reduce(loops.begin() + static_cast<std::ptrdiff_t>(spatial), loops.end());
     if (lanes != 0 && SumInParts(sch, block, spatial, lanes)) {
       if (epilogue.defined()) ScheduleInjective(sch, epilogue);
