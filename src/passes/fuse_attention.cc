@@ -106,7 +106,10 @@ struct SharedHeads {
   Expr once;  ///< (batch, count, .., ..), or (batch, count, 1, .., ..)
   int64_t count = 0;
   bool transposed = false;  ///< whether the matrices are those of the operand transposed
+  double scale = 1;         ///< factor of the operand
 };
+
+size_t RankOf(const Expr& e) { return TensorTypeOf(e) == nullptr ? 0 : TensorTypeOf(e)->shape.size(); }
 
 /// Of an operand of a product; nothing where no repeated heads are seen.
 std::optional<SharedHeads> FindSharedHeads(Expr e) {
@@ -131,7 +134,9 @@ std::optional<SharedHeads> FindSharedHeads(Expr e) {
       return found(call->args[0], type);
     const bool repeats = name == "broadcast_to" || name == "dyn.broadcast_to" || name == "tile" || name == "dyn.tile";
     if (repeats && rank == 5) return found(call->args[0], type);
-    if (name == "transpose" && SwapsMatrix(call)) {
+    if (name == "multiply" && UniformValue(call->args[1]) && rank == RankOf(call->args[0])) {
+      shared.scale *= *UniformValue(call->args[1]);
+    } else if (name == "transpose" && SwapsMatrix(call)) {
       shared.transposed = !shared.transposed;
     } else if ((name != "reshape" && name != "dyn.reshape") || !KeepsMatrix(call)) {
       break;
@@ -168,12 +173,13 @@ class AttentionFuser : public MixedModeMutator {
     Scores scores = FindScores(softmax->args[0]);
     if (scores.product == nullptr) return post;
     scores.zero_masked_rows = uses == 2;
-    // There are as many scores as values, whatever a mask of a size that isn't known would make of them.
+    // A row has a score for each key, unless a mask broadcasts one key's: then values are as many as keys all the same.
+    const PrimExpr keys = MatrixOf(scores.product->type_as<TensorTypeNode>())[1];
+    if (!SameSize(keys, type->shape.back()) && !SameSize(keys, KeysOf(pre))) return post;
     Array<PrimExpr> sizes = type->shape;
-    sizes.Set(sizes.size() - 1, MatrixOf(scores.product->type_as<TensorTypeNode>())[1]);
+    sizes.Set(sizes.size() - 1, keys);
     const TensorType all(sizes, type->dtype);
-    const bool fits = SameSize(sizes.back(), KeysOf(pre)) && (!scores.mask.defined() || IsMask(scores.mask, all.get()));
-    if (!fits) return post;
+    if (scores.mask.defined() && !IsMask(scores.mask, all.get())) return post;
     const std::vector<SharedHeads> shared = HeadsOfGroups(scores, pre, all.get());
     if (!IsWorthIt(scores, pre, shared.empty() ? 1 : KnownSize(sizes[1]) / shared[0].count)) return post;
     Expr fused = Fused(pre, scores, all.get(), shared);
@@ -213,7 +219,8 @@ class AttentionFuser : public MixedModeMutator {
       if (!heads || KnownSize(type->shape[1]) % heads->count != 0) return {};
       shared.push_back(*heads);
     }
-    return shared[0].count == shared[1].count ? shared : std::vector<SharedHeads>();
+    const bool same = shared[0].count == shared[1].count && shared[1].scale == 1;
+    return same ? shared : std::vector<SharedHeads>();
   }
 
   /// Reshapes that only group the batch.
@@ -377,7 +384,7 @@ class AttentionFuser : public MixedModeMutator {
     const PrimExpr masked = AsConstInt(type->shape.back()) != nullptr ? type->shape.back() : PrimExpr(int64_t{1});
     Expr mask = scores.mask.defined() ? Mutate(scores.mask) : ops::MakeZeros({masked}, DataType::Float(32));
     Expr result = ops::CallOp("nn.attention", {query, key, value, mask}, MakeAttrs<ops::AttentionAttrs>([&](auto& a) {
-                                a.scale = scores.scale;
+                                a.scale = scores.scale * (shared.empty() ? 1 : shared[0].scale);
                                 a.zero_masked_rows = scores.zero_masked_rows;
                               }),
                               mixed->span);

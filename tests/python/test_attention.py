@@ -163,7 +163,7 @@ def test_steps_of_decoders_move_no_keys(past):
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
-def shared_heads_model(queries, keys, masked, mask_heads, repeated):
+def shared_heads_model(queries, keys, masked, mask_heads, repeated, key_scale=None):
     """Keys and values of 2 heads for 8 heads of queries, as exporters repeat them; the mask has a size of its own."""
     nodes, initializers = [], []
 
@@ -186,7 +186,11 @@ def shared_heads_model(queries, keys, masked, mask_heads, repeated):
             x = add("Expand", x, add("Concat", numbers(3), numbers(2), numbers(4), length, numbers(16), axis=0))
         return add("Reshape", x, numbers(0, 8, -1, 16))
 
-    scores = add("MatMul", "q", add("Transpose", repeat("k"), perm=[0, 1, 3, 2]))
+    transposed = add("Transpose", repeat("k"), perm=[0, 1, 3, 2])
+    if key_scale:
+        initializers.append(numpy_helper.from_array(np.float32(key_scale), "key_scale"))
+        transposed = add("Mul", transposed, "key_scale")
+    scores = add("MatMul", "q", transposed)
     weights = add("Softmax", add("Add", scores, "mask"), axis=-1)
     add("MatMul", weights, repeat("v"))
     shapes = {"q": (3, 8, queries, 16), "k": (3, 2, keys, 16), "v": (3, 2, keys, 16),
@@ -216,6 +220,18 @@ def test_groups_of_queries_share_heads(queries, mask_heads, grouped, keys, maske
         np.testing.assert_allclose(y, definition({**whole, "mask": feed["mask"][..., :1]}, True, None), rtol=1e-5, atol=1e-5)
         with pytest.raises(treadle.Error, match="20 and 21"):
             compiled.run(None, {**feed, "mask": feed["mask"][..., :20]})
+
+
+def test_groups_share_heads_of_scaled_keys():
+    """PyTorch's newer exporter multiplies queries and keys by the root of the scale."""
+    model, shapes = shared_heads_model(1, 21, 21, 1, "expand", key_scale=0.25)
+    rng = np.random.default_rng(4)
+    feed = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    compiled = treadle.compile(model)
+    (y,) = compiled.run(None, feed)
+    whole = {**feed, "k": np.repeat(feed["k"], 4, 1), "v": np.repeat(feed["v"], 4, 1)}
+    np.testing.assert_allclose(y, definition(whole, True, ("Mul", 0.25)), rtol=1e-5, atol=1e-5)
+    assert not any("broadcast" in time.kernel for time in compiled.profile(feed))
 
 
 def with_plan(case, tile_m, m_block, key_block, kernel="attention.packed", dtype="float32"):
