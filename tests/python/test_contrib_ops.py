@@ -336,3 +336,5 @@ def test_embeddings_without_a_mask():
     operands = {"ids": np.array([[1, 2, 0], [4, 4, 3]], np.int32), "segments": None, "words": real(5, 8), "positions": real(3, 8),
                 "kinds": None, "gamma": real(8), "beta": real(8)}
     near(*both("EmbedLayerNormalization", operands, outputs={"y": "float32", "count": "int32"}))
+    with pytest.raises(treadle.Error, match="'input_ids' has rank 3, expected 2"):
+        both("EmbedLayerNormalization", {**operands, "ids": operands["ids"][None]}, outputs={"y": "float32", "count": "int32"})

@@ -80,6 +80,7 @@ Expr ImportSimplifiedLayerNormalization(NodeImport& n) {
 /// of unmasked positions (0 without a mask, as ONNX Runtime has it), sum of the embeddings.
 std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   n.Ignore({"mask_index_type"});
+  if (n.Rank(0) != 2) n.Invalid(StrCat("'input_ids' has rank ", n.Rank(0), ", expected 2"));
   auto rows = [&](size_t table, const Expr& ids) { return PickedRows(n, n.In(table), ids, "index of an embedding"); };
   Expr sum = rows(2, n.In(0));
   if (n.Has(8)) {
