@@ -46,16 +46,19 @@ Expr Iota(NodeImport& n, const Expr& count) {
 
 Expr DimOf(NodeImport& n, const Expr& x, int axis) {
   if (axis < 0 || axis >= RankOf(x)) n.Invalid(StrCat("an operand of rank ", RankOf(x), " has no axis ", axis));
-  const int64_t* size = AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]);
-  if (size != nullptr) return IntScalar(n, *size);
-  // Of a transpose, the size is its operand's: what only its shape is asked of needn't be moved.
-  const auto* call = x.as<relay::CallNode>();
-  const auto* transpose = call == nullptr ? nullptr : call->attrs.as<ops::TransposeAttrs>();
-  if (transpose != nullptr && transpose->axes.has_value()) {
+  Expr source = x;
+  for (;;) {
+    const int64_t* size = AsConstInt(TypeOf(source)->shape[static_cast<size_t>(axis)]);
+    if (size != nullptr) return IntScalar(n, *size);
+    // Of a transpose, the size is its operand's: what only its shape is asked of needn't be moved.
+    const auto* call = source.as<relay::CallNode>();
+    const auto* transpose = call == nullptr ? nullptr : call->attrs.as<ops::TransposeAttrs>();
+    if (transpose == nullptr || !transpose->axes.has_value()) break;
     const int64_t from = (*transpose->axes)[static_cast<size_t>(axis)];
-    return DimOf(n, call->args[0], static_cast<int>(from < 0 ? from + RankOf(x) : from));
+    axis = static_cast<int>(from < 0 ? from + RankOf(source) : from);
+    source = call->args[0];
   }
-  return n.Call("take", {ShapeOf(n, x), IntScalar(n, axis)}, {{"axis", int64_t{0}}, {"mode", "error"}});
+  return n.Call("take", {ShapeOf(n, source), IntScalar(n, axis)}, {{"axis", int64_t{0}}, {"mode", "error"}});
 }
 
 Expr CheckedValues(NodeImport& n, const Expr& values, const char* rule, const Expr& limits, const char* what) {
