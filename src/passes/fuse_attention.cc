@@ -76,14 +76,13 @@ bool KeepsMatrix(const CallNode* reshape) {
   if (!IsFloatMatrix(to) || !IsFloatMatrix(from)) return false;
   if (SameMatrix(to, from)) return true;
   if (OpName(reshape) != "reshape") return false;
+  const auto* attrs = reshape->attrs_as<ops::ReshapeAttrs>();
   std::vector<int64_t> codes;
-  for (const PrimExpr& code : reshape->attrs_as<ops::ReshapeAttrs>()->newshape) {
-    codes.push_back(AsConstInt(code) == nullptr ? 1 : *AsConstInt(code));
-  }
+  for (const PrimExpr& code : attrs->newshape) codes.push_back(KnownSize(code));
   if (codes.empty() || codes.back() != -2) return false;
   size_t taken = 0;
   for (size_t i = 0; i + 1 < codes.size(); ++i) {
-    if (codes[i] != -4 && codes[i] != -3 && codes[i] != 0) return false;
+    if (codes[i] != -4 && codes[i] != -3 && (codes[i] != 0 || attrs->allowzero)) return false;
     taken += codes[i] == -3 ? 2 : 1;
     if (codes[i] == -4) i += 2;  // the two sizes
   }
