@@ -305,11 +305,10 @@ class AttentionFuser : public MixedModeMutator {
     const int64_t* values = AsConstInt(MatrixOf(result)[1]);
     if (size == nullptr || values == nullptr) return false;
     is_static = is_static && AsConstInt(scores.product->type_as<TensorTypeNode>()->shape.back()) != nullptr;
-    const bool many = rows == nullptr || *rows * group >= kFewRows;
-    // Sizes that the run decides are for one kernel, of values that fill vectors.
+    // Sizes that the run decides are for one kernel, of any number of queries and of values that fill vectors.
     constexpr int64_t kWideVector = 16;
-    if (!is_static) return many && *values % kWideVector == 0;
-    return many || (*size % kVector == 0 && *values % kVector == 0);
+    if (!is_static) return *values % kWideVector == 0;
+    return (rows != nullptr && *rows * group >= kFewRows) || (*size % kVector == 0 && *values % kVector == 0);
   }
 
   static bool SameBatch(const TensorTypeNode* a, const TensorTypeNode* b) {

@@ -79,6 +79,8 @@ DYNAMIC = [
     dict(batch="b", heads=2, queries="m", keys="m", size=16, values=16),
     dict(batch="b", heads=3, queries=20, keys=37, size=64, values=64, mask=(1, 1, 20, 37)),
     dict(batch=2, heads=2, queries=6, keys="n", size=20, values=48, mask=("n",), transposed=False),
+    dict(batch="b", heads=2, queries=1, keys="n", size=24, values=32, mask=("b", 1, 1, "n")),
+    dict(batch=1, heads=3, queries=2, keys="n", size=16, values=16),
 ]
 
 

@@ -266,14 +266,19 @@ void ScheduleSumOfRows(Schedule& sch, const BlockRV& block, const LoopRV& d, con
 /// (`row_axis` of `rank`), are read: tiles of `tile` rows and 16 columns, panels of columns outside.
 void ScheduleProduct(Schedule& sch, const BlockRV& product, const LoopRV& rows, const LoopRV& columns, int64_t tile,
                      int row_axis, int64_t steps) {
-  std::vector<LoopRV> r = sch.Split(rows, {kRest, PrimExpr(tile)});
-  std::vector<LoopRV> c = sch.Split(columns, {kRest, PrimExpr(kLanes)});
-  sch.Reorder({c[0], r[0], r[1], c[1]});
   const int rank = static_cast<int>(sch.Get(product)->writes[0]->buffer->shape.size());
-  ComputeTile(sch, product, r[0], {row_axis}, rank - 1, 1, steps);
+  std::vector<LoopRV> c = sch.Split(columns, {kRest, PrimExpr(kLanes)});
+  LoopRV under = c[0], row;
+  if (rows.defined()) {  // one row has no loop
+    std::vector<LoopRV> r = sch.Split(rows, {kRest, PrimExpr(tile)});
+    sch.Reorder({c[0], r[0], r[1], c[1]});
+    under = r[0];
+    row = r[1];
+  }
+  ComputeTile(sch, product, under, {row_axis}, rank - 1, 1, steps);
   sch.SetScope(product, 0, "local");
   sch.Vectorize(c[1]);
-  sch.Unroll(r[1]);
+  if (row.defined()) sch.Unroll(row);
 }
 
 /// Of a block of queries all stages, one block of keys after the other: under the loop over those of the maxima, which
