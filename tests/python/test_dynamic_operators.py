@@ -327,3 +327,18 @@ def test_weights_of_subgraphs_in_a_loop_of_dynamic_length(branch):
     for trips in (1, 3, 5):
         expected = x[:trips] + k if not branch else np.concatenate([k if i == 1 else -x[i:i + 1] for i in range(trips)])
         np.testing.assert_allclose(model.run(None, {"x": x, "n": np.array(trips)})[0], expected, rtol=1e-6)
+
+
+def test_reshape_infers_what_names_leave():
+    """-1 beside sizes that the run tells, all but numbers of which the operand has too."""
+    nodes = [helper.make_node("Shape", ["x"], ["size"], start=2, end=3),
+             helper.make_node("Concat", ["minus", "size", "width"], ["sizes"], axis=0),
+             helper.make_node("Reshape", ["x", "sizes"], ["y"])]
+    constants = [numpy_helper.from_array(np.array([value], np.int64), name) for name, value in (("minus", -1), ("width", 4))]
+    graph = helper.make_graph(nodes, "heads", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, "n", 8])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    module, _ = treadle.relay.frontend.from_onnx(model)
+    assert "Tensor[(12, n, 4), float32]" in treadle.relay.transform.InferType()(module).astext(show_meta_data=False)
+    x = np.arange(2 * 3 * 5 * 8, dtype=np.float32).reshape(2, 3, 5, 8)
+    np.testing.assert_array_equal(treadle.compile(model).run(None, {"x": x})[0], x.reshape(12, 5, 4))

@@ -8,6 +8,7 @@
 #include "frontend/onnx/forks.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/symbolic_dims.h"
+#include "treadle/base/checked_math.h"
 #include "treadle/ir/model_span.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
@@ -194,6 +195,37 @@ Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std
 
 /// Sizes that are those of the operand are copied, one that isn't known is what is left; with more of them the shape is
 /// computed when the model runs.
+/// What -1 stands for in `elements`, new dimensions of as many elements as `from` has: the numbers and names that are
+/// left of those; -1 where something else isn't known, or isn't a factor of them.
+PrimExpr InferredSize(const Array<PrimExpr>& from, const std::vector<PrimExpr>& elements) {
+  const PrimExpr unknown(int64_t{-1});
+  int64_t given = 1, wanted = 1;
+  std::vector<PrimExpr> left;
+  for (const PrimExpr& dim : from) {
+    const int64_t* size = AsConstInt(dim);
+    if (size == nullptr) {
+      left.push_back(dim);
+    } else {
+      given = CheckedMul(given, *size);
+    }
+  }
+  for (const PrimExpr& element : elements) {
+    const int64_t* size = element.defined() ? AsConstInt(element) : nullptr;
+    if (size != nullptr && *size == -1) continue;
+    if (size != nullptr) {
+      if (*size < 1) return unknown;
+      wanted = CheckedMul(wanted, *size);
+      continue;
+    }
+    const auto same = std::find_if(left.begin(), left.end(), [&](const PrimExpr& dim) {
+      return element.defined() && !IsAnyDim(element) && StructuralEqual(dim, element);
+    });
+    if (same == left.end()) return unknown;
+    left.erase(same);
+  }
+  return left.empty() && given > 0 && given % wanted == 0 ? PrimExpr(given / wanted) : unknown;
+}
+
 Expr ImportDynamicReshape(NodeImport& n) {
   Expr x = n.In(0), shape = n.In(1);
   bool allow_zero = n.Flag("allowzero", false);
@@ -219,8 +251,11 @@ Expr ImportDynamicReshape(NodeImport& n) {
   if (unknown <= 1 && !(zero && unknown > 0)) {
     return n.Call("reshape", {x}, {{"newshape", codes}, {"allowzero", allow_zero}});
   }
-  return n.Call("dyn.reshape", {x, n.Cast(shape, kInt64)},
-                {{"newshape", ObjectRef(SizeHints(elements, length))}, {"allowzero", allow_zero}});
+  Array<PrimExpr> hints = SizeHints(elements, length);
+  for (size_t i = 0; elements && i < hints.size(); ++i) {
+    if ((*elements)[i].defined() && tir::is_const_int((*elements)[i], -1)) hints.Set(i, InferredSize(from, *elements));
+  }
+  return n.Call("dyn.reshape", {x, n.Cast(shape, kInt64)}, {{"newshape", ObjectRef(hints)}, {"allowzero", allow_zero}});
 }
 
 Expr ImportDynamicFlatten(NodeImport& n, int axis) {
