@@ -409,7 +409,8 @@ NDArray SumElements(const ReduceAttrs* attrs, const NDArray& data, const Shape& 
     }
     next += row;
   }
-  const Sum count = mean ? static_cast<Sum>(NumElements(from) / std::max<int64_t>(1, kept)) : Sum{1};
+  const int64_t reduced_elements = mean ? NumElements(from) / std::max<int64_t>(1, kept) : 1;
+  const auto count = static_cast<Sum>(reduced_elements);
   std::transform(sums.begin(), sums.end(), out.Data<T>(), [&](Sum sum) { return static_cast<T>(sum / count); });
   return out;
 }

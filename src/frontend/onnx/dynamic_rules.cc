@@ -198,7 +198,7 @@ Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std
 /// What -1 stands for in `elements`, new dimensions of as many elements as `from` has: the numbers and names that are
 /// left of those; -1 where something else isn't known, or isn't a factor of them.
 PrimExpr InferredSize(const Array<PrimExpr>& from, const std::vector<PrimExpr>& elements) {
-  const PrimExpr unknown(int64_t{-1});
+  PrimExpr unknown(int64_t{-1});
   int64_t given = 1, wanted = 1;
   std::vector<PrimExpr> left;
   for (const PrimExpr& dim : from) {

@@ -149,8 +149,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto& plan = *chosen.as<AttentionPlanNode>();
   const int64_t m = RowsOf(p, plan), n = KeysOf(p, plan), lanes = std::max(1, machine.vector_lanes(32));
   const int64_t at_once = plan.key_block != 0 ? plan.key_block : n;
-  const auto key_blocks = static_cast<double>(n / at_once), rows = static_cast<double>(m);
-  const auto panels_n = static_cast<double>(n / kLanes), panels_d = static_cast<double>(CeilDiv(p.d, kLanes));
+  const int64_t blocks_of_keys = n / at_once, panels_of_keys = n / kLanes;
+  const auto key_blocks = static_cast<double>(blocks_of_keys), rows = static_cast<double>(m);
+  const auto panels_n = static_cast<double>(panels_of_keys), panels_d = static_cast<double>(CeilDiv(p.d, kLanes));
   const double registers = static_cast<double>(plan.tile_m * kLanes) / static_cast<double>(lanes);
   const double tile = fitted.attention_tile + fitted.attention_store * registers,
                step = TileCycles({plan.tile_m, 1}, plan.tile_m, kLanes, machine);
@@ -296,7 +297,7 @@ void ScheduleKeyBlocks(Schedule& sch, const Stages& stages, const LoopRV& block,
   At(sch, results, block);
   to_block({"mixed", "sum", "sum_lanes", "sum_parts", "exp", "max", "max_lanes", "max_parts", "scores"});
   const std::vector<LoopRV> maxima = LoopsUnder(sch, stages.At("max"), block);
-  const LoopRV keys = maxima[rows + 1];
+  const LoopRV& keys = maxima[rows + 1];
   sch.Reorder({keys, maxima[rows]});
   for (const char* role : {"max_lanes", "max_parts"}) {
     if (stages.Has(role)) At(sch, stages.At(role), keys);
@@ -316,14 +317,14 @@ void ScheduleKeyBlocks(Schedule& sch, const Stages& stages, const LoopRV& block,
 
 void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine& machine, const Plan& chosen) {
   const auto& plan = *chosen.as<AttentionPlanNode>();
-  BlockRV output = stages.anchor();
+  const BlockRV& output = stages.anchor();
   std::vector<LoopRV> out = sch.GetLoops(output);  // batch.., m, d
   const size_t rank = out.size();
   const int row_axis = static_cast<int>(rank) - 2;
   const double work = Work(sch, stages.At("products")) + Work(sch, stages.At("mixed"));
   const int64_t tile = plan.tile_m, steps = StepsAtOnce({tile, 1}, kLanes, machine);
   std::vector<LoopRV> m = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.m_block)});
-  const LoopRV block = m[0];
+  const LoopRV& block = m[0];
   if (stages.Has("combined")) {
     VectorizeLast(sch, out[rank - 1]);
     const Nest combined = At(sch, stages.At("combined"), m[1]);

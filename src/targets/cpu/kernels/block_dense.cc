@@ -208,11 +208,12 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
                          fitted.block_loop / static_cast<double>(plan.k_words)) +
                 rows * digits * vectors * fitted.block_scale * machine.fma_cycles;
   if (plan.mr * registers * (p.digits + 1) + 3 * registers > machine.vector_registers) tile *= fitted.block_spilled;
-  const double tiles = static_cast<double>(CeilDiv(m, plan.mr)) * static_cast<double>(p.n / kBlock);
+  const int64_t panels = p.n / kBlock, blocks = p.k / p.block;
+  const double tiles = static_cast<double>(CeilDiv(m, plan.mr)) * static_cast<double>(panels);
   const double bytes = static_cast<double>(p.n * p.bits) / 8 * static_cast<double>(p.k);
-  const double alone = tiles * static_cast<double>(p.k / p.block) * tile + bytes * machine.weight_cycles_per_byte;
+  const double alone = tiles * static_cast<double>(blocks) * tile + bytes * machine.weight_cycles_per_byte;
   const int64_t threads = ModelledThreads(machine);
-  return alone * (1 + LoadImbalance(p.n / kBlock, 1, 1, 1, threads)) / 2;
+  return alone * (1 + LoadImbalance(panels, 1, 1, 1, threads)) / 2;
 }
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
