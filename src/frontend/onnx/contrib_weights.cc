@@ -114,7 +114,7 @@ bool RowsAsBytes(bool allowed) {
 
 /// Operand 0, rows of K elements; if that can't be known before, the run checks it.
 Expr RowsOfBlocks(NodeImport& n, const NBits& w) {
-  const Expr x = n.In(0);
+  Expr x = n.In(0);
   if (n.Rank(0) < 1) n.Invalid("A is a scalar");
   Array<PrimExpr> dims = TypeOf(x)->shape;
   const size_t last = dims.size() - 1;

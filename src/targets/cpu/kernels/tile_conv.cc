@@ -446,7 +446,7 @@ void RegisterOp(const Kind& kind, const std::string& numbers, std::vector<OpArgu
       .Arguments(std::move(arguments))
       .AttrsType<Conv2DAttrs>()
       .SupportLevel(11)
-      .Relation(std::move(relation))
+      .Relation(relation)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(kCompute, FTECompute(TileConvCompute));
