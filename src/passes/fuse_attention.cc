@@ -103,12 +103,10 @@ bool SwapsMatrix(const CallNode* transpose) {
 /// Heads of keys or values before each is repeated for a group of queries' heads.
 struct SharedHeads {
   Expr once;  ///< (batch, count, .., ..), or (batch, count, 1, .., ..)
-  int64_t count = 0;
+  int64_t count = 0, group = 0;
   bool transposed = false;  ///< whether the matrices are those of the operand transposed
   double scale = 1;         ///< factor of the operand
 };
-
-size_t RankOf(const Expr& e) { return TensorTypeOf(e) == nullptr ? 0 : TensorTypeOf(e)->shape.size(); }
 
 /// Of an operand of a product; nothing where no repeated heads are seen.
 std::optional<SharedHeads> FindSharedHeads(Expr e) {
@@ -121,9 +119,14 @@ std::optional<SharedHeads> FindSharedHeads(Expr e) {
       if (!heads && !SameSize(type->shape[i], repeated->shape[i])) return std::nullopt;
     }
     shared.once = once;
-    shared.count = std::max<int64_t>(0, KnownSize(type->shape[1]));
-    const bool is_one = type->shape.size() == 4 || KnownSize(type->shape[2]) == 1;
-    return is_one && shared.count > 0 ? std::optional(shared) : std::nullopt;
+    shared.count = KnownSize(type->shape[1]);
+    if (shared.count < 1) return std::nullopt;
+    if (type->shape.size() == 4) {
+      shared.group = KnownSize(repeated->shape[1]) / shared.count;
+    } else if (KnownSize(type->shape[2]) == 1) {
+      shared.group = KnownSize(repeated->shape[2]);
+    }
+    return shared.group > 0 ? std::optional(shared) : std::nullopt;
   };
   while (const auto* call = e.as<CallNode>()) {
     const std::string& name = OpName(call);
@@ -133,7 +136,7 @@ std::optional<SharedHeads> FindSharedHeads(Expr e) {
       return found(call->args[0], type);
     const bool repeats = name == "broadcast_to" || name == "dyn.broadcast_to" || name == "tile" || name == "dyn.tile";
     if (repeats && rank == 5) return found(call->args[0], type);
-    if (name == "multiply" && UniformValue(call->args[1]) && rank == RankOf(call->args[0])) {
+    if (name == "multiply" && UniformValue(call->args[1]) && SameButKeys(TensorTypeOf(call->args[0]), type)) {
       shared.scale *= *UniformValue(call->args[1]);
     } else if (name == "transpose" && SwapsMatrix(call)) {
       shared.transposed = !shared.transposed;
@@ -180,7 +183,7 @@ class AttentionFuser : public MixedModeMutator {
     const TensorType all(sizes, type->dtype);
     if (scores.mask.defined() && !IsMask(scores.mask, all.get())) return post;
     const std::vector<SharedHeads> shared = HeadsOfGroups(scores, pre, all.get());
-    if (!IsWorthIt(scores, pre, shared.empty() ? 1 : KnownSize(sizes[1]) / shared[0].count)) return post;
+    if (!IsWorthIt(scores, pre, shared.empty() ? 1 : shared[0].group)) return post;
     Expr fused = Fused(pre, scores, all.get(), shared);
     return fused.defined() ? fused : post;
   }
@@ -215,7 +218,9 @@ class AttentionFuser : public MixedModeMutator {
     std::vector<SharedHeads> shared;
     for (const CallNode* product : {scores.product, mixed}) {
       const auto heads = FindSharedHeads(product->args[1]);
-      if (!heads || KnownSize(type->shape[1]) % heads->count != 0) return {};
+      // What is repeated may be parted in other ways than into samples and heads.
+      if (!heads || heads->count * heads->group != KnownSize(type->shape[1])) return {};
+      if (!SameSize(TensorTypeOf(heads->once)->shape[0], type->shape[0])) return {};
       shared.push_back(*heads);
     }
     const bool same = shared[0].count == shared[1].count && shared[1].scale == 1;
@@ -375,8 +380,7 @@ class AttentionFuser : public MixedModeMutator {
       return ops::MakeReshape(e, std::vector<int64_t>{0, count, rows, KnownSize(size)});
     };
     if (!shared.empty()) {
-      query =
-          regroup(query, shared[0].count, heads / shared[0].count, MatrixOf(TensorTypeOf(scores.product->args[0]))[1]);
+      query = regroup(query, shared[0].count, shared[0].group, MatrixOf(TensorTypeOf(scores.product->args[0]))[1]);
     }
     // One zero does for scores whose number the run decides.
     const PrimExpr masked = AsConstInt(type->shape.back()) != nullptr ? type->shape.back() : PrimExpr(int64_t{1});

@@ -236,6 +236,27 @@ def test_groups_share_heads_of_scaled_keys():
     assert not any("broadcast" in time.kernel for time in compiled.profile(feed))
 
 
+def test_repeated_parts_that_are_not_samples_and_heads():
+    """Four heads repeated twice, as 2 x 2: no groups of queries' heads share them as samples and heads."""
+    def node(op, inputs, output, **attributes):
+        return helper.make_node(op, inputs, [output], **attributes)
+    nodes = [node("Expand", ["k", "two"], "k5"), node("Reshape", ["k5", "joined"], "k4"),
+             node("Transpose", ["k4"], "kt", perm=[0, 1, 3, 2]), node("MatMul", ["q", "kt"], "s"),
+             node("Softmax", ["s"], "p", axis=-1), node("Expand", ["v", "two"], "v5"),
+             node("Reshape", ["v5", "joined"], "v4"), node("MatMul", ["p", "v4"], "y")]
+    constants = [numpy_helper.from_array(np.array([1, 1, 2, 1, 1], np.int64), "two"),
+                 numpy_helper.from_array(np.array([1, 8, -1, 16], np.int64), "joined")]
+    shapes = {"q": (1, 8, 1, 16), "k": (2, 2, 1, 9, 16), "v": (2, 2, 1, 9, 16)}
+    graph = helper.make_graph(nodes, "parts", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    rng = np.random.default_rng(5)
+    feed = {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    whole = {n: np.repeat(feed[n], 2, 2).reshape(1, 8, 9, 16) for n in "kv"}
+    np.testing.assert_allclose(treadle.compile(model).run(None, feed)[0], definition({**feed, **whole}, True, None),
+                               rtol=1e-5, atol=1e-5)
+
+
 def with_plan(case, tile_m, m_block, key_block, kernel="attention.packed", dtype="float32"):
     """Records of that plan: for the model's operands, which it pads, and for the packed ones."""
     def whole(size, part):
