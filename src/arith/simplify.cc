@@ -310,14 +310,25 @@ LinearForm AnalyzerImpl::LinearMinMax(const LinearForm& x, const LinearForm& y, 
   return LinearForm::Atom(result);
 }
 
-/// floordiv(x, c) * (c a) + floormod(x, c) * a = x * a
+/// floordiv(x, c) * (c a) + floormod(x, c) * a = x * a, for symbolic c and a, too
 void AnalyzerImpl::FoldDivModPairs(LinearForm& form) {
   if (form.overflow || form.terms.size() < 2) return;
   for (size_t i = 0; i < form.terms.size(); ++i) {
-    if (form.terms[i].factors.size() != 1) continue;
-    const auto* mod = form.terms[i].factors[0].as<FloorModNode>();
-    if (mod == nullptr) continue;
-    int64_t a = form.terms[i].coeff;
+    // Of a product, such as a row's index times its dynamic length, all other factors are common to both.
+    const std::vector<PrimExpr>& factors = form.terms[i].factors;
+    const auto at =
+        std::find_if(factors.begin(), factors.end(), [](const PrimExpr& f) { return f.as<FloorModNode>(); });
+    if (at == factors.end()) continue;
+    const auto* mod = at->as<FloorModNode>();
+    LinearForm common = LinearForm::Const(form.dtype, form.terms[i].coeff);
+    if (factors.size() > 1) {
+      Term others{form.terms[i].coeff, {}};
+      for (auto f = factors.begin(); f != factors.end(); ++f) {
+        if (f != at) others.factors.push_back(*f);
+      }
+      common = LinearForm::Const(form.dtype, 0);
+      common.AddTerm(others);
+    }
     LinearForm inner = Linearize(mod->a), divisor = Linearize(mod->b);
     if (!divisor.is_const() && IsData(divisor)) continue;  // which may be 0, where quotient and remainder are
     // The term that the division (in its normal form) contributes, with coefficient c * a.
@@ -337,13 +348,16 @@ void AnalyzerImpl::FoldDivModPairs(LinearForm& form) {
         break;
       }
     }
+    if (quotient.terms.empty()) continue;
     auto scaled = LinearForm::Product(quotient, divisor);
-    if (!scaled || quotient.terms.empty()) continue;
+    if (scaled) scaled = LinearForm::Product(*scaled, common);
+    const auto whole = LinearForm::Product(inner, common);
+    if (!scaled || !whole) continue;
     LinearForm candidate = form;
     candidate.AddTerm(form.terms[i], -1);
-    candidate.Add(*scaled, -a);
+    candidate.Add(*scaled, -1);
     if (candidate.overflow || candidate.terms.size() + quotient.terms.size() + 1 > form.terms.size()) continue;
-    candidate.Add(inner, a);
+    candidate.Add(*whole);
     if (candidate.overflow) continue;
     form = candidate;
     FoldDivModPairs(form);

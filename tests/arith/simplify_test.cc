@@ -57,6 +57,18 @@ TEST_F(SimplifyTest, DigitsOfASplitIndexAreRecovered) {
   ExpectSame(((first * 109) + second) * 109 + third, x);
 }
 
+TEST_F(SimplifyTest, IndicesOfSymbolicExtentsAreRecovered) {
+  // What flattening gives where loops over rows of dynamic length were fused.
+  Var f("f"), rows("rows"), width("width"), planes("planes");
+  const PrimExpr row = tir::floordiv(f, width), column = tir::floormod(f, width);
+  ExpectSame(row * width + column, f);
+  ExpectSame((tir::floordiv(row, rows) * rows + tir::floormod(row, rows)) * width + column, f);
+  ExpectSame(tir::floordiv(row, rows) * (rows * width) + tir::floormod(row, rows) * width + column + i, f + i);
+  ExpectSame(row * (width * 4) + column * 4, f * 4);
+  // Of another extent they aren't.
+  EXPECT_FALSE(analyzer.CanProveEqual(row * planes + column, f));
+}
+
 TEST_F(SimplifyTest, SymbolicExtentCancels) {
   Var a("a"), b("b");
   analyzer.Bind(b, Range(n));

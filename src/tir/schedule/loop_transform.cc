@@ -140,15 +140,16 @@ Var Fuse(ScheduleState& state, const std::vector<Var>& loops, const std::string&
   total = analyzer.Simplify(total);
   analyzer.Bind(fused, Range(total));
   Map<Var, PrimExpr> vmap;
-  PrimExpr inner_size = make_const(dtype, 1);
+  // Divided extent by extent, so that what puts the indices together again finds the quotients where extents are
+  // dynamic.
+  PrimExpr rest = fused;
   for (size_t i = nest.size(); i-- > 0;) {
     PrimExpr extent = cast(dtype, nest[i]->extent);
     // Loops without iterations have no positions; nothing may be divided by their extent.
     if (is_const_int(extent, 0)) extent = make_const(dtype, 1);
-    PrimExpr index = is_const_int(inner_size, 1) ? PrimExpr(fused) : floordiv(fused, inner_size);
-    if (i > 0) index = floormod(index, extent);
+    const PrimExpr index = i > 0 ? floormod(rest, extent) : rest;
     vmap.Set(loops[i], analyzer.Simplify(cast(loops[i].dtype(), index) + nest[i]->min));
-    inner_size = inner_size * extent;
+    rest = analyzer.Simplify(floordiv(rest, extent));
   }
   Stmt body = SubstituteLoopVars(nest.back()->body, vmap, analyzer);
   state.Replace(path, For(fused, make_const(dtype, 0), total, ForKind::kSerial, body));
