@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -256,6 +257,16 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* TensorArgument(const tir::CallNode* op);
   Value* PackedArgument(const PrimExpr& e, Value* slot, int* code);
 
+  /// Bytes of an allocation on the stack; nothing where it has to be in a workspace.
+  std::optional<int64_t> StackBytes(const tir::AllocateNode* op);
+  /// Allocates the buffer, of which nothing but the address is used unless `is_used` (null: always).
+  void AllocateWorkspace(const tir::AllocateNode* op, Value* is_used);
+  /// Frees what was allocated last.
+  void FreeWorkspace();
+  /// Allocates the workspaces of a loop's body once for all iterations, where their sizes are the same. Returns how
+  /// many there are to be freed.
+  size_t AllocateForAll(const tir::Stmt& body, const tir::Var& var, Value* begin, Value* end);
+
   // Control flow.
   void Loop(const tir::Var& var, Value* begin, Value* end, const tir::Stmt& body,
             const Map<String, ObjectRef>& annotations);
@@ -294,6 +305,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   bool in_list_ = false;
   std::vector<PrimExpr> known_;  ///< what memos know by address: some is made on the way
   std::vector<Workspace> workspaces_;
+  std::unordered_set<const Object*> allocated_;  ///< Allocate nodes whose memory a loop has for all of its iterations
   bool in_parallel_ = false;
 };
 

@@ -2,7 +2,6 @@
 // Indices, loads, stores and allocations.
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 #include <utility>
 
 #include <llvm/Analysis/VectorUtils.h>
@@ -222,6 +221,25 @@ void FunctionCodegen::StoreMasked(DataType dtype, Value* value, Value* pointer, 
   });
 }
 
+namespace {
+
+/// The device whose memory is allocated: the CPU's, unless the function only passes it on.
+int DeviceTypeOf(const tir::AllocateNode* op) {
+  const auto type = op->annotations.Get(tir::kDeviceType);
+  return type ? static_cast<int>(Downcast<IntImm>(*type)->value) : kDLCPU;
+}
+
+/// Whether so many elements from `begin` on are a thread's own memory: lanes that are off may be loaded and stored as
+/// they are. Other than masked accesses, that lets LLVM keep them in registers.
+bool AreOwnElements(const tir::Buffer& buffer, const PrimExpr& begin, int count) {
+  const int64_t* first = AsConstInt(begin);
+  if (buffer.scope() != "local" || buffer->shape.size() != 1 || first == nullptr || *first < 0) return false;
+  const int64_t* elements = AsConstInt(buffer->shape[0]);
+  return elements != nullptr && count <= *elements && *first <= *elements - count;
+}
+
+}  // namespace
+
 Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise) {
   const tir::Buffer& buffer = op->buffer;
   const PrimExpr& index = op->indices[0];
@@ -232,6 +250,9 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
     Value* pointer = ElementPointer(buffer, ramp->base);
     if (mask == nullptr) return LoadElements(buffer, pointer, count * unit);
     TREADLE_ICHECK(unit == 1) << "masked load of vectors";
+    if (AreOwnElements(buffer, ramp->base, count)) {
+      return b_.CreateSelect(mask, LoadElements(buffer, pointer, count), otherwise);
+    }
     Value* pass = ToMemory(otherwise, dtype);
     return FromMemory(LoadMasked(dtype, pointer, BufferAlign(buffer), mask, pass), dtype);
   }
@@ -306,6 +327,8 @@ void FunctionCodegen::StoreLanes(const tir::Buffer& buffer, const PrimExpr& inde
     Value* pointer = ElementPointer(buffer, ramp->base);
     if (mask == nullptr) {
       StoreElements(buffer, pointer, value, lanes);
+    } else if (unit == 1 && AreOwnElements(buffer, ramp->base, count)) {
+      StoreElements(buffer, pointer, b_.CreateSelect(mask, value, LoadElements(buffer, pointer, count)), lanes);
     } else {
       const DataType dtype = buffer->dtype.with_lanes(lanes);
       StoreMasked(dtype, ToMemory(value, dtype), pointer, BufferAlign(buffer), mask);
@@ -349,38 +372,27 @@ void FunctionCodegen::VisitStmt_(const tir::BufferStoreNode* op) {
   });
 }
 
-void FunctionCodegen::VisitStmt_(const tir::AllocateNode* op) {
+std::optional<int64_t> FunctionCodegen::StackBytes(const tir::AllocateNode* op) {
   const tir::Buffer& buffer = op->buffer;
-  const DataType dtype = buffer->dtype;
-  const int64_t element_bytes = int64_t{std::max(1, dtype.bytes())} * dtype.lanes();
-  llvm::Type* memory = module_->MemoryType(dtype.element_of());
-  const auto align = static_cast<uint64_t>(std::max(buffer->data_alignment, 1));
-  int64_t count = 1;
-  bool constant = true;
+  int64_t bytes = int64_t{std::max(1, buffer->dtype.bytes())} * buffer->dtype.lanes();
   for (const PrimExpr& extent : buffer->shape) {
     const int64_t* n = AsConstInt(extent);
-    constant = constant && n != nullptr && *n >= 0 && !__builtin_mul_overflow(count, *n, &count);
+    if (n == nullptr || *n < 0 || __builtin_mul_overflow(bytes, *n, &bytes)) return std::nullopt;
   }
-  int64_t bytes = 0;
-  constant = constant && !__builtin_mul_overflow(count, element_bytes, &bytes);
   const int64_t limit = buffer.scope() == "local" ? kMaxLocalBytes : kMaxStackBytes;
-  int device_type = kDLCPU;  // memory that the function only passes on may be a device's
-  if (auto type = op->annotations.Get(tir::kDeviceType)) {
-    device_type = static_cast<int>(Downcast<IntImm>(*type)->value);
-  }
+  return bytes <= limit && DeviceTypeOf(op) == kDLCPU ? std::optional<int64_t>(bytes) : std::nullopt;
+}
+
+void FunctionCodegen::AllocateWorkspace(const tir::AllocateNode* op, Value* is_used) {
+  const tir::Buffer& buffer = op->buffer;
+  const DataType dtype = buffer->dtype;
+  const int device_type = DeviceTypeOf(op);
   Value* device = b_.getInt32(static_cast<uint32_t>(device_type));
   Value* device_id = b_.getInt32(device_type == kDLCPU ? 0 : static_cast<uint32_t>(-1));
-  if (constant && bytes <= limit && device_type == kDLCPU) {
-    llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
-    auto* type = llvm::ArrayType::get(memory, static_cast<uint64_t>(std::max<int64_t>(count, 1)) * dtype.lanes());
-    auto* slot = entry.CreateAlloca(type, nullptr, buffer->name);
-    slot->setAlignment(llvm::Align(std::min<uint64_t>(align, 64)));
-    Bind(buffer->data, slot);
-    StmtBase::VisitStmt(op->body);
-    return;
-  }
-  Value* size = b_.getInt64(static_cast<uint64_t>(element_bytes));
+  Value* element = b_.getInt64(static_cast<uint64_t>(int64_t{std::max(1, dtype.bytes())} * dtype.lanes()));
+  Value* size = element;
   for (const PrimExpr& extent : buffer->shape) size = b_.CreateMul(size, Index64(extent));
+  if (is_used != nullptr) size = b_.CreateSelect(is_used, size, element);
   auto* type = llvm::FunctionType::get(b_.getPtrTy(), {Int32(), Int32(), Int64(), Int32(), Int32()}, false);
   Value* pointer = module_->CallRuntime(&b_, "TreadleBackendAllocWorkspace", type,
                                         {device, device_id, size, b_.getInt32(static_cast<uint32_t>(dtype.code())),
@@ -396,12 +408,55 @@ void FunctionCodegen::VisitStmt_(const tir::AllocateNode* op) {
   b_.SetInsertPoint(ready);
   Bind(buffer->data, pointer);
   workspaces_.push_back({pointer, device, device_id});
-  StmtBase::VisitStmt(op->body);
+}
+
+void FunctionCodegen::FreeWorkspace() {
+  const Workspace last = workspaces_.back();
   workspaces_.pop_back();
-  if (b_.GetInsertBlock()->getTerminator() == nullptr) {
-    auto* free_type = llvm::FunctionType::get(Int32(), {Int32(), Int32(), b_.getPtrTy()}, false);
-    module_->CallRuntime(&b_, "TreadleBackendFreeWorkspace", free_type, {device, device_id, pointer});
+  if (b_.GetInsertBlock()->getTerminator() != nullptr) return;
+  auto* type = llvm::FunctionType::get(Int32(), {Int32(), Int32(), b_.getPtrTy()}, false);
+  module_->CallRuntime(&b_, "TreadleBackendFreeWorkspace", type, {last.device, last.device_id, last.pointer});
+}
+
+size_t FunctionCodegen::AllocateForAll(const tir::Stmt& body, const tir::Var& var, Value* begin, Value* end) {
+  size_t count = 0;
+  for (const auto* op = body.as<tir::AllocateNode>(); op != nullptr; op = op->body.as<tir::AllocateNode>()) {
+    // Nothing that only an iteration may compute: divisions by sizes that may be 0, data.
+    const bool simple = std::all_of(op->buffer->shape.begin(), op->buffer->shape.end(), [&](const PrimExpr& extent) {
+      bool plain = true;
+      tir::PostOrderVisit(extent, [&](const ObjectRef& e) {
+        plain = plain && e.get() != var.get() &&
+                (e.as<tir::VarNode>() || e.as<IntImmNode>() || e.as<tir::AddNode>() || e.as<tir::SubNode>() ||
+                 e.as<tir::MulNode>() || e.as<tir::MinNode>() || e.as<tir::MaxNode>());
+      });
+      return plain;
+    });
+    if (!simple || StackBytes(op)) continue;
+    AllocateWorkspace(op, b_.CreateICmpSLT(begin, end));
+    allocated_.insert(op);
+    ++count;
   }
+  return count;
+}
+
+void FunctionCodegen::VisitStmt_(const tir::AllocateNode* op) {
+  if (allocated_.erase(op) != 0) return StmtBase::VisitStmt(op->body);
+  const std::optional<int64_t> bytes = StackBytes(op);
+  if (!bytes) {
+    AllocateWorkspace(op, nullptr);
+    StmtBase::VisitStmt(op->body);
+    return FreeWorkspace();
+  }
+  const tir::Buffer& buffer = op->buffer;
+  llvm::Type* memory = module_->MemoryType(buffer->dtype.element_of());
+  const int64_t element_bytes = std::max(1, buffer->dtype.bytes());
+  llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+  const int64_t elements = std::max<int64_t>(*bytes / element_bytes, buffer->dtype.lanes());
+  auto* slot = entry.CreateAlloca(llvm::ArrayType::get(memory, static_cast<uint64_t>(elements)), nullptr, buffer->name);
+  const auto align = static_cast<uint64_t>(std::max(buffer->data_alignment, 1));
+  slot->setAlignment(llvm::Align(std::min<uint64_t>(align, 64)));
+  Bind(buffer->data, slot);
+  StmtBase::VisitStmt(op->body);
 }
 
 }  // namespace treadle::targets

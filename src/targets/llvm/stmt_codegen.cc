@@ -122,6 +122,8 @@ void FunctionCodegen::VisitStmt_(const tir::EvaluateNode* op) {
 
 void FunctionCodegen::Loop(const Var& var, Value* begin, Value* end, const tir::Stmt& body,
                            const Map<String, ObjectRef>& annotations) {
+  size_t workspaces = 0;
+  InScope([&] { workspaces = AllocateForAll(body, var, begin, end); });
   auto* before = b_.GetInsertBlock();
   auto* header = NewBlock("for.header");
   auto* inside = NewBlock("for.body");
@@ -148,6 +150,7 @@ void FunctionCodegen::Loop(const Var& var, Value* begin, Value* end, const tir::
     }
   }
   b_.SetInsertPoint(after);
+  for (; workspaces > 0; --workspaces) FreeWorkspace();
 }
 
 void FunctionCodegen::VisitStmt_(const tir::ForNode* op) {
