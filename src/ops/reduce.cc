@@ -303,7 +303,7 @@ Array<Tensor> ArgReduceCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
         Compute(out->shape, [&](const Array<PrimExpr>&) { return tir::make_zero(out->dtype); }, "arg", tag::kElemWise)};
   }
   const bool last = reduction.axes.size() == 1 && reduction.reduced.back() && DimValue(x->shape.back()) <= INT32_MAX;
-  if (last && DimValue(x->shape.back()) > 0 && x->dtype == DataType::Float(32)) {
+  if (last && DimValue(x->shape.back()) != 0 && x->dtype == DataType::Float(32)) {
     Tensor found = ExtremeIndex<kMax>(a, x, out->shape);
     return {Compute(
         out->shape, [&](const Array<PrimExpr>& i) { return tir::cast(out->dtype, found(i)); },

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
@@ -126,13 +127,12 @@ bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
   const auto* store = node->body.as<tir::BufferStoreNode>();
   if (store == nullptr || node->init.defined()) return false;
   Array<PrimExpr> shape = store->buffer->shape;
+  arith::Analyzer analyzer;
   auto identity = [&](const tir::Buffer& buffer, const Array<PrimExpr>& indices) {
     if (indices.size() != node->iter_vars.size() || buffer->shape.size() != shape.size()) return false;
     for (size_t i = 0; i < indices.size(); ++i) {
       if (!indices[i].same_as(node->iter_vars[i]->var)) return false;
-      const int64_t* mine = AsConstInt(buffer->shape[i]);
-      const int64_t* other = AsConstInt(shape[i]);
-      if (mine == nullptr || other == nullptr || *mine != *other) return false;
+      if (!analyzer.CanProveEqual(buffer->shape[i], shape[i])) return false;
     }
     return true;
   };

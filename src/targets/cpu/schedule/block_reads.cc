@@ -109,6 +109,8 @@ std::pair<int, int64_t> InnermostAxisInParts(const tir::Block& node, size_t coun
 bool AreOneRow(const tir::Block& node, int first) {
   const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
   const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;
+  const PrimExpr& extent = node->iter_vars[static_cast<size_t>(first) + 1]->dom->extent;
+  arith::Analyzer analyzer;
   bool fits = true;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
     const auto* load = e.as<tir::BufferLoadNode>();
@@ -118,14 +120,11 @@ bool AreOneRow(const tir::Block& node, int first) {
       tir::PostOrderVisit(load->indices[d],
                           [&](const ObjectRef& v) { used |= v.get() == outer.get() || v.get() == inner.get(); });
       if (!used) continue;
-      const int64_t* extent = AsConstInt(node->iter_vars[static_cast<size_t>(first) + 1]->dom->extent);
       const bool begins =
           load->indices[d].same_as(outer) && d + 1 < load->indices.size() && load->indices[d + 1].same_as(inner);
       const bool ends = load->indices[d].same_as(inner) && d > 0 && load->indices[d - 1].same_as(outer);
-      const int64_t* size = begins ? AsConstInt(load->buffer->shape[d + 1])
-                            : ends ? AsConstInt(load->buffer->shape[d])
-                                   : nullptr;
-      fits = fits && extent != nullptr && size != nullptr && *size == *extent;
+      const size_t row = begins ? d + 1 : d;
+      fits = fits && (begins || ends) && analyzer.CanProveEqual(load->buffer->shape[row], extent);
     }
   });
   return fits;

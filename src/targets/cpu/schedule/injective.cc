@@ -14,6 +14,8 @@ namespace {
 /// Neighbours that lowering reads as one row and transposes in registers (tir/passes/transpose_loads.cc).
 constexpr int64_t kRow = 4;
 constexpr int kVectorBits = 512;
+/// Of rows of dynamic length, the last vector of which is masked.
+constexpr int kDynamicLanes = 16;
 
 /// Whether a condition of the block depends on an axis.
 bool IsInCondition(const tir::Block& node, size_t axis) {
@@ -216,24 +218,25 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   if (IsFlatElementwise(sch, block)) {
     LoopRV all = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
     int64_t extent = Extent(sch, all);
-    int lanes = VectorLanes(extent);
+    int lanes = extent < 0 ? kDynamicLanes : VectorLanes(extent);
     // Of small elements more fill a register.
     for (int more = kVectorBits / WidestBits(sch.Get(block)); more > lanes && lanes != 0; more /= 2) {
-      if (extent % more == 0) lanes = more;
+      if (extent < 0 || extent % more == 0) lanes = more;
     }
     if (lanes == 0 || extent == lanes) {
       if (lanes != 0) sch.Vectorize(all);
       return;
     }
     // Chunks of some kilobytes: the loop over vectors stays tight, the parallel loop has few iterations.
-    int64_t vectors = extent / lanes, chunk = 1;
-    for (int64_t c = 1; c <= 256; ++c) {
+    constexpr int64_t kChunk = 256;
+    int64_t vectors = extent / lanes, chunk = extent < 0 ? kChunk : 1;
+    for (int64_t c = 1; c <= kChunk; ++c) {
       if (vectors % c == 0) chunk = c;
     }
     std::vector<LoopRV> parts =
         sch.Split(all, {PrimExpr(ObjectPtr<Object>()), PrimExpr(chunk), PrimExpr(int64_t{lanes})});
     sch.Vectorize(parts[2]);
-    if (work >= kParallelWork && vectors > chunk) sch.Parallel(parts[0]);
+    if (work >= kParallelWork && (extent < 0 || vectors > chunk)) sch.Parallel(parts[0]);
     return;
   }
   if (ScheduleTransposed(sch, block, work)) return;
@@ -243,8 +246,9 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   tir::Block node = sch.Get(block);
   const bool per_axis = loops.size() == node->iter_vars.size();
   const int64_t loadable = per_axis ? LoadableLanes(sch, block, kWhole) : kWhole;
-  if (per_axis && loops.size() > 1 && Extent(sch, loops.back()) % kWhole != 0 && Extent(sch, loops.back()) > 0 &&
-      loadable == kWhole && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
+  const int64_t width = Extent(sch, loops.back());
+  if (per_axis && loops.size() > 1 && (width < 0 || (width > 0 && width % kWhole != 0)) && loadable == kWhole &&
+      AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
     LoopRV row = sch.Fuse({loops[loops.size() - 2], loops.back()});
     loops.resize(loops.size() - 2);
     loops.push_back(row);
@@ -254,6 +258,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   LoopRV last = loops.back();
   int64_t lanes = VectorLanes(Extent(sch, last));
   if (lanes < kWhole && Extent(sch, last) >= kLong) lanes = kWhole;
+  if (Extent(sch, last) < 0 && per_axis && loadable == kWhole) lanes = kDynamicLanes;
   // Channels that move between blocks go in the vectors that both sides have whole: 4 where 28 follow others.
   if (loadable < lanes) lanes = Extent(sch, last) % loadable == 0 ? loadable : 1;
   if (lanes > 1) {
@@ -266,10 +271,12 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   // The loop around stays one of its own if enough others remain: what its iterations share is computed once.
   constexpr int64_t kEnough = 16;
   std::vector<LoopRV> outer(loops.begin(), loops.end() - 1);
-  // Of dynamic extents, too: a fused index is divided by them for each iteration.
+  // Of dynamic extents, too: a fused index is divided by them for each iteration. The first is often a batch of one.
   auto usual = [&](const LoopRV& loop) { return Extent(sch, loop) < 0 ? kEnough : Extent(sch, loop); };
   int64_t others = 1;
-  for (size_t i = 0; i + 1 < outer.size(); ++i) others *= std::max<int64_t>(1, usual(outer[i]));
+  for (size_t i = 0; i + 1 < outer.size(); ++i) {
+    if (i > 0 || Extent(sch, outer[i]) > 0) others *= std::max<int64_t>(1, usual(outer[i]));
+  }
   if (outer.size() > 1 && others >= kEnough && usual(outer.back()) > 2) outer.pop_back();
   if (!outer.empty()) FuseParallel(sch, outer, work);
 }

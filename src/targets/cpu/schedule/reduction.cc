@@ -41,7 +41,7 @@ int LanesAlong(const tir::Block& node, int64_t extent) {
   for (int lanes = std::max(kTailLanes, kBits / bits); lanes >= kFewest; lanes /= 2) {
     if (extent > lanes && extent % lanes == 0) return lanes;
   }
-  return extent >= kLeastMasked ? kTailLanes : 0;
+  return extent >= kLeastMasked || extent < 0 ? kTailLanes : 0;
 }
 
 /// Reduces along contiguous memory: partial results in the lanes of a vector, combined at the end.
@@ -176,7 +176,7 @@ LoopRV JoinedReduction(Schedule& sch, const BlockRV& block, size_t axis) {
   for (size_t after = axis; after > 0; --after) {
     const size_t i = after - 1;
     const bool reduced = node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce;
-    if (!reduced || ExtentOf(node, i) < 0 || !axes[i].defined() || !AreOneRow(node, static_cast<int>(i))) break;
+    if (!reduced || !axes[i].defined() || !AreOneRow(node, static_cast<int>(i))) break;
     run.insert(run.begin(), axes[i]);
   }
   return run.size() == 1 || !run.back().defined() ? axes[axis] : sch.Fuse(run);
@@ -188,6 +188,7 @@ PartialVectors ChoosePartialVectors(const tir::Block& node, int64_t extent) {
   if (vectors.lanes == 0) return vectors;
   // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
   int& count = vectors.count;
+  if (extent < 0) count = 4;
   while (count < 4 && extent % (vectors.lanes * count * 2) == 0 && extent >= vectors.lanes * count * 8) count *= 2;
   return vectors;
 }
@@ -292,8 +293,10 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     LoopRV last = loops[spatial - 1];
     int64_t extent = Extent(sch, last);
     int lanes = VectorLanes(extent);
-    // The tail is split off. Of rows whose length a run decides, LLVM makes vectors of windows of few steps itself.
-    if (lanes == 0 && (extent > kTailLanes || (extent < 0 && HasManySteps(node)))) lanes = kTailLanes;
+    // The tail is split off. Of rows whose length a run decides, LLVM makes vectors of windows of few steps itself, but
+    // not of tuples.
+    const bool is_vector = extent < 0 && (HasManySteps(node) || node->writes.size() > 1);
+    if (lanes == 0 && (extent > kTailLanes || is_vector)) lanes = kTailLanes;
     std::vector<LoopRV> reduce(loops.begin() + static_cast<std::ptrdiff_t>(spatial), loops.end());
     if (lanes != 0 && SumInParts(sch, block, spatial, lanes)) {
       if (epilogue.defined()) ScheduleInjective(sch, epilogue);
@@ -306,17 +309,19 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     VectorizeAlongReduction(sch, block, contiguous);
   }
   std::vector<LoopRV> loops = sch.GetLoops(block);
-  // Outer loops that are still one nest run in parallel. An index of several is divided by dynamic extents.
+  // Outer loops that are still one nest run in parallel. An index of several is divided by dynamic extents, which costs
+  // little where each iteration has many steps.
   constexpr int64_t kEnough = 16;
   std::vector<LoopRV> outer;
   int64_t parts = 1;
   bool dynamic = false;
+  const bool many = HasManySteps(node);
   for (size_t i = shared; i < spatial && i < loops.size(); ++i) {
     tir::For loop = sch.Get(loops[i]);
     if (loop->kind != tir::ForKind::kSerial) break;
     const int64_t extent = Extent(sch, loops[i]);
     dynamic |= extent < 0;
-    if (dynamic && parts >= kEnough) break;
+    if (dynamic && parts >= kEnough && !many) break;
     outer.push_back(loops[i]);
     parts *= extent < 0 ? kEnough : extent;
     if (loop->body.as<tir::ForNode>() == nullptr) break;

@@ -169,7 +169,8 @@ void VectorizeRow(Schedule& sch, const BlockRV& block, std::vector<LoopRV> loops
   sch.Vectorize(sch.Split(loops.back(), {kRest, PrimExpr(lanes)})[1]);
 }
 
-/// The partial results of a reduction of rows, before the block that combines them; none where the rows are too short.
+}  // namespace
+
 Partials PartialsOf(Schedule& sch, const BlockRV& block) {
   const tir::Block node = sch.Get(block);
   const LoopRV k = JoinedReduction(sch, block, static_cast<size_t>(ContiguousAxis(sch, block)));
@@ -188,8 +189,6 @@ void ComputePartialsAt(Schedule& sch, const Partials& partials, const LoopRV& at
   if (init.defined()) done->insert(init->name);
 }
 
-}  // namespace
-
 bool ScheduleRows(Schedule& sch, const BlockRV& output, const schedule::Machine& machine, std::set<std::string>* done) {
   if (SpatialAxesOf(sch.Get(output)) == 0 || !IsPlainNest(sch, output)) return false;
   const RowChain chain = BestChain(sch, output, *done);
@@ -200,7 +199,7 @@ bool ScheduleRows(Schedule& sch, const BlockRV& output, const schedule::Machine&
   const std::vector<LoopRV> loops = sch.GetLoops(output);
   const auto rows_end = loops.begin() + static_cast<std::ptrdiff_t>(chain.axes);
   if (!reduces && rows_end != loops.end()) VectorizeRow(sch, output, {rows_end, loops.end()}, chain.axes);
-  const LoopRV at = FuseParallel(sch, {loops.begin(), rows_end}, chain.work);
+  const LoopRV at = *(rows_end - 1);
   ComputePartialsAt(sch, last, at, &made);
   for (const BlockRV& member : chain.members) {
     made.insert(member->name);
@@ -219,6 +218,8 @@ bool ScheduleRows(Schedule& sch, const BlockRV& output, const schedule::Machine&
     const bool all = row.size() + chain.axes == sch.Get(member)->iter_vars.size();
     if (!row.empty()) VectorizeRow(sch, member, all ? row : std::vector<LoopRV>{row.back()}, chain.axes);
   }
+  // At last: what is computed within a fused loop of dynamic extents would be tested for being a row.
+  FuseParallel(sch, {loops.begin(), rows_end}, chain.work);
   done->insert(made.begin(), made.end());
   return true;
 }

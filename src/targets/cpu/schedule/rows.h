@@ -27,6 +27,10 @@ struct Partials {
 Partials FactorReduction(Schedule& sch, const BlockRV& block, const LoopRV& k, const PartialVectors& vectors);
 /// Computes Partials::fewer under `at`, a loop around the block that combines the last of them.
 void ComputeFewerAt(Schedule& sch, const Partials& partials, const LoopRV& at, std::set<std::string>* done);
+/// Factors a reduction of contiguous rows; nothing where rows are too short.
+Partials PartialsOf(Schedule& sch, const BlockRV& block);
+/// Computes all partial results of a row under `at`, a loop around the block that combines the last of them.
+void ComputePartialsAt(Schedule& sch, const Partials& partials, const LoopRV& at, std::set<std::string>* done);
 /// Vectorises a block of partial results made by RFactor: `axes` are its loops (null: left as they are), `rows` (may be
 /// null) is the loop over neighbouring rows. Returns the block that initialises the results; null if nothing was done.
 BlockRV VectorizePartial(Schedule& sch, const BlockRV& partial, const std::vector<LoopRV>& axes, const LoopRV& rows,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "targets/cpu/schedule/cpu.h"
+#include "targets/cpu/schedule/rows.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -33,7 +34,7 @@ Softmax PartsOf(Schedule& sch, const BlockRV& output) {
   return parts;
 }
 
-/// Whether the rows are contiguous, of known length, and long enough for vectors.
+/// Whether the rows are contiguous, and long enough for vectors or of a length that only a run knows.
 bool HasLongRows(Schedule& sch, const Softmax& parts) {
   if (!parts.max.defined() || !parts.sum.defined()) return false;
   for (const BlockRV& reduction : {parts.max, parts.sum}) {
@@ -44,7 +45,9 @@ bool HasLongRows(Schedule& sch, const Softmax& parts) {
   }
   for (const BlockRV& block : {parts.exp, parts.output}) {
     const std::vector<LoopRV> loops = sch.GetLoops(block);
-    if (loops.size() < 2 || Extent(sch, loops.back()) < 2 * kLanes) return false;
+    if (loops.size() < 2) return false;
+    const int64_t extent = Extent(sch, loops.back());
+    if (extent >= 0 && extent < 2 * kLanes) return false;
   }
   return true;
 }
@@ -55,24 +58,13 @@ void VectorizeRow(Schedule& sch, const LoopRV& row) {
   sch.Vectorize(sch.Split(row, {kRest, PrimExpr(lanes == 0 ? kLanes : int64_t{lanes})})[1]);
 }
 
-/// A reduction of the row: into the lanes of a vector, then of those.
+/// A reduction of the row: into the lanes of vectors, then of those.
 void ReduceRow(Schedule& sch, const BlockRV& reduction, const LoopRV& at, std::set<std::string>* done) {
-  const size_t spatial = sch.Get(reduction)->writes[0]->buffer->shape.size();
-  const LoopRV k = AxisLoops(sch, reduction).back();
-  const int lanes = VectorLanes(Extent(sch, k));
-  const BlockRV partial =
-      sch.RFactor(sch.Split(k, {kRest, PrimExpr(lanes == 0 ? kLanes : int64_t{lanes})})[1], static_cast<int>(spatial));
+  const Partials partials = PartialsOf(sch, reduction);
   sch.ComputeAt(reduction, at);
-  sch.ComputeAt(partial, at);
   sch.SetScope(reduction, 0, "local");
-  sch.SetScope(partial, 0, "local");
-  const std::vector<LoopRV> inner = LoopsUnder(sch, partial, at);
-  const LoopRV lane = inner[spatial], step = inner.back();
-  sch.Reorder({step, lane});
-  const BlockRV init = sch.DecomposeReduction(partial, step);
-  sch.Vectorize(lane);
-  sch.Vectorize(sch.GetLoops(init).back());
-  for (const BlockRV& block : {reduction, partial, init}) done->insert(block->name);
+  ComputePartialsAt(sch, partials, at, done);
+  done->insert(reduction->name);
 }
 
 }  // namespace
@@ -90,12 +82,14 @@ bool ScheduleSoftmax(Schedule& sch, const BlockRV& output, std::set<std::string>
   std::vector<LoopRV> rows = sch.GetLoops(last);
   const LoopRV row = rows.back();
   rows.pop_back();
-  const LoopRV at = FuseParallel(sch, rows, work);
+  const LoopRV at = rows.back();
   VectorizeRow(sch, row);
   ReduceRow(sch, parts.sum, at, done);
   sch.ComputeAt(parts.exp, at);
   VectorizeRow(sch, LoopsUnder(sch, parts.exp, at).back());
   ReduceRow(sch, parts.max, at, done);
+  // At last: what is computed within a fused loop of dynamic extents would be tested for being a row.
+  FuseParallel(sch, rows, work);
   for (const BlockRV& block : {parts.exp, last}) done->insert(block->name);
   return true;
 }
