@@ -107,6 +107,35 @@ def test_expand():
             run(X[:, :1], [size, 3])
 
 
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "stackvm"])
+def test_reshape(target):
+    run = compiled("Reshape", [("f", [5, 4]), ("i", [1])], target)
+    for shape in ([20], [-1]):
+        np.testing.assert_array_equal(run(X, shape)[0], X.reshape(20))
+    for length in (7, 0, 21, -2):
+        with pytest.raises(treadle.Error, match="pick.*(number of elements|new shape)"):
+            run(X, [length])
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_reshape_by_the_size_of_another_operand(squares):
+    """One size of the new shape is another operand's, which needn't be what the elements leave."""
+    five = helper.make_tensor("five", TensorProto.INT64, [1], [5])
+    nodes = [helper.make_node("Shape", ["b"], ["n"]), helper.make_node("Mul", ["n", "n"], ["m"]),
+             helper.make_node("Concat", ["m" if squares else "n", "five"], ["s"], axis=0),
+             helper.make_node("Reshape", ["a", "s"], ["y"], name="pick")]
+    inputs = [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["p", 5]),
+              helper.make_tensor_value_info("b", TensorProto.FLOAT, ["q"])]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")], [five])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    for rows in (1, 4):
+        size = round(rows ** 0.5) if squares else rows
+        y = model.run(None, {"a": np.ones((rows, 5), "float32"), "b": np.ones(size, "float32")})[0]
+        assert np.asarray(y).shape == (rows, 5)
+    with pytest.raises(treadle.Error, match="pick.*number of elements: 20 and (15|45)"):
+        model.run(None, {"a": np.ones((4, 5), "float32"), "b": np.ones(3, "float32")})
+
+
 def test_roi_align():
     run = compiled("RoiAlign", [("f", [2, 1, 4, 4]), ("f", [1, 4]), ("i", [1])])
     image, box = np.ones((2, 1, 4, 4), np.float32), np.float32([[0, 0, 2, 2]])

@@ -8,6 +8,7 @@
 #include "frontend/onnx/forks.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/symbolic_dims.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/model_span.h"
 #include "treadle/ir/prim_ops.h"
@@ -193,8 +194,6 @@ Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std
   return n.Call("dyn.nn.pad", {x, checked, value}, {{"pad_mode", mode}});
 }
 
-/// Sizes that are those of the operand are copied, one that isn't known is what is left; with more of them the shape is
-/// computed when the model runs.
 /// What -1 stands for in `elements`, new dimensions of as many elements as `from` has: the numbers and names that are
 /// left of those; -1 where something else isn't known, or isn't a factor of them.
 PrimExpr InferredSize(const Array<PrimExpr>& from, const std::vector<PrimExpr>& elements) {
@@ -226,6 +225,18 @@ PrimExpr InferredSize(const Array<PrimExpr>& from, const std::vector<PrimExpr>& 
   return left.empty() && given > 0 && given % wanted == 0 ? PrimExpr(given / wanted) : unknown;
 }
 
+/// Whether the element whose code is -1 is -1, or the size that stands there then.
+bool IsWhatIsLeft(const Ints& codes, const std::optional<std::vector<PrimExpr>>& elements,
+                  const Array<PrimExpr>& shape) {
+  const auto left = static_cast<size_t>(std::find(codes.begin(), codes.end(), -1) - codes.begin());
+  if (left == codes.size()) return true;
+  const PrimExpr element = elements ? (*elements)[left] : PrimExpr();
+  if (!element.defined() || IsAnyDim(element) || IsAnyDim(shape[left])) return false;
+  return tir::is_const_int(element, -1) || arith::Analyzer().CanProveEqual(element, shape[left]);
+}
+
+/// Sizes that are those of the operand are copied, one that isn't known is what is left where that shows to be the
+/// same; else the shape is computed, and its elements are counted, when the model runs.
 Expr ImportDynamicReshape(NodeImport& n) {
   Expr x = n.In(0), shape = n.In(1);
   bool allow_zero = n.Flag("allowzero", false);
@@ -248,9 +259,9 @@ Expr ImportDynamicReshape(NodeImport& n) {
     unknown += codes.back() == -1 ? 1 : 0;
   }
   bool zero = allow_zero && std::find(codes.begin(), codes.end(), 0) != codes.end();
-  if (unknown <= 1 && !(zero && unknown > 0)) {
-    return n.Call("reshape", {x}, {{"newshape", codes}, {"allowzero", allow_zero}});
-  }
+  const bool one = unknown <= 1 && !(zero && unknown > 0);
+  Expr rest = one ? n.Call("reshape", {x}, {{"newshape", codes}, {"allowzero", allow_zero}}) : Expr();
+  if (one && IsWhatIsLeft(codes, elements, TypeOf(rest)->shape)) return rest;
   Array<PrimExpr> hints = SizeHints(elements, length);
   for (size_t i = 0; elements && i < hints.size(); ++i) {
     if ((*elements)[i].defined() && tir::is_const_int((*elements)[i], -1)) hints.Set(i, InferredSize(from, *elements));
