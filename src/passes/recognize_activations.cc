@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RecognizeActivations: activations that exporters write as several operators become one, which computes the same with
 // less: x * tanh(softplus(x)) is nn.mish, x / 2 * (1 + erf(x / sqrt(2))) is nn.gelu, and (1 + tanh(x)) / 2, of which
-// the other form of GELU is made, sigmoid(2 x).
+// the other form of GELU is made, sigmoid(2 x). log(sigmoid(x)) becomes min(x, 0) - log(1 + exp(-|x|)), which has a
+// value where the sigmoid has become 0.
 #include "passes/recognize_activations.h"
 
 #include <algorithm>
@@ -79,8 +80,9 @@ class ActivationRecognizer : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* call = post.as<CallNode>();
     const auto* type = TensorTypeOf(GetRef<Expr>(pre));
-    if (call == nullptr || call->op.as<OpNode>() == nullptr || OpName(call) != "multiply" || type == nullptr)
-      return post;
+    if (call == nullptr || call->op.as<OpNode>() == nullptr || type == nullptr) return post;
+    if (OpName(call) == "log") return OfLog(call, type->dtype, post);
+    if (OpName(call) != "multiply") return post;
     // Numbers may be vectors of one element, of which a scalar would become one.
     if (type->shape.empty() || (type->shape.size() == 1 && tir::is_const_int(type->shape[0], 1))) return post;
     const bool narrow = type->dtype.is_float16() || type->dtype.is_bfloat16();
@@ -98,6 +100,20 @@ class ActivationRecognizer : public MixedModeMutator {
 
   static Expr Unary(const char* name, const Expr& x, const Span& span) {
     return Call(Op::Get(name), {x}, Attrs(), {}, span);
+  }
+
+  /// The logarithm of sigmoid(x); else `post`.
+  static Expr OfLog(const CallNode* log, DataType dtype, const Expr& post) {
+    const CallNode* sigmoid = AsCallOf(log->args[0], "sigmoid");
+    if (sigmoid == nullptr) return post;
+    const Expr& x = sigmoid->args[0];
+    const auto binary = [&](const char* op, const Expr& a, const Expr& b) {
+      return Call(Op::Get(op), {a, b}, Attrs(), {}, log->span);
+    };
+    Expr power = x;
+    for (const char* op : {"abs", "negative", "exp"}) power = Unary(op, power, log->span);
+    const Expr sum = binary("add", power, ops::ScalarConstant(dtype, 1.0));
+    return binary("subtract", binary("minimum", x, ops::ScalarConstant(dtype, 0.0)), Unary("log", sum, log->span));
   }
 
   /// A product of 1/2, of (1 + erf(..)) or (1 + tanh(..)), and maybe of something else.

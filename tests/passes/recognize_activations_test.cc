@@ -38,6 +38,11 @@ TEST(RecognizeActivations, GeluHoweverFactorsAreGrouped) {
   ExpectActivation("multiply(multiply(%x, 0.5f), add(1f, erf(multiply(%x, 0.707106769f))))", "nn.gelu(%x)");
 }
 
+/// sigmoid(-100) is 0 in float32, its logarithm -100.
+TEST(RecognizeActivations, LogarithmOfASigmoidNeedsNone) {
+  ExpectActivation("log(sigmoid(%x))", "subtract(minimum(%x, 0f), log(add(exp(negative(abs(%x))), 1f)))");
+}
+
 TEST(RecognizeActivations, NumbersThatMakeAVectorOfAScalarStay) {
   const std::string head = "fn (%x: float32, %one: Tensor[(1), float32]) { ";
   const std::string text = head + "multiply(multiply(%x, add(erf(divide(%x, 1.41421354f)), %one)), 0.5f) }";

@@ -3,7 +3,7 @@
 //
 // Errors against the exact result, in units in the last place: float32 at most 2 (mostly 1), float64 a few, growing
 // with the size of the result's logarithm for pow. Special values follow IEEE 754. sin, cos and tan reduce their
-// argument with 120 bits of pi and are meant for |x| below 2^28.
+// argument with 120 bits of pi and are meant for |x| below 2^28. sigmoid of float32 is 0 below 2^-125.
 #pragma once
 
 #include <string>
