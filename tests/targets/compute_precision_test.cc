@@ -34,6 +34,20 @@ TEST(ComputePrecision, LeavesWhatTheMachineDoesNotSpeedUp) {
   ExpectPass(ComputePrecision(Target("llvm -mcpu=skylake-avx512")), kDense, kDense);
 }
 
+/// Its instruction for pairs makes half as many products as its multiply-adds; tiles make eight times as many.
+TEST(ComputePrecision, UsesDotsOnlyWhereTheyAreFaster) {
+  PassContext::Scope scope(Asking("bf16"));
+  ExpectPass(ComputePrecision(Target("llvm -mcpu=sapphirerapids -mattr=-amx-int8,-amx-bf16")), kDense, kDense);
+  const char* attention = R"(
+fn (%q: Tensor[(1, 64, 32), float32], %k: Tensor[(1, 64, 32), float32]) { nn.attention(%q, %k, %k) })";
+  const Target tiles("llvm -mcpu=sapphirerapids");
+  ExpectPass(ComputePrecision(tiles), attention, attention);
+  ExpectPass(ComputePrecision(tiles), kDense, R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32], narrowed_layers=["text:2:86"]) {
+  nn.softmax(nn.dense(nn.contrib_pair_cast(%x), nn.contrib_pair_cast(%w), out_dtype="float32"))
+})");
+}
+
 TEST(ComputePrecision, IsOffUnlessAskedFor) {
   ExpectPass(ComputePrecision(Target("llvm -mcpu=znver4")), kDense, kDense);
 }

@@ -76,10 +76,24 @@ TEST(MachineModelsTest, InstructionsSayMoreThanTheNumberOfAProcessor) {
   EXPECT_EQ(processor("rocketlake", {"amx-int8", "amx-bf16", "amx-fp16"}), "graniterapids");
   EXPECT_EQ(processor("graniterapids", {"amx-int8", "amx-bf16"}), "graniterapids");
   EXPECT_EQ(processor("rocketlake", {"avx512f"}), "rocketlake");
+  // One whose AMX isn't offered to virtual machines.
+  EXPECT_EQ(processor("icelake-server", {"avx512f", "avx512fp16"}), "sapphirerapids");
   EXPECT_EQ(processor("znver4", {"avx512bf16"}), "znver4");
   const TargetFeatures host = Target("llvm -mcpu=native")->Features();
   EXPECT_TRUE(!X86HasTiles("native") || FindMachineModel(HostProcessor()) == FindMachineModel("sapphirerapids"));
   EXPECT_GE(host.vector_bits, X86HasTiles("native") ? 512 : 0);
+}
+
+/// Sapphire Rapids starts a quarter as many of them as multiply-adds; each makes two products.
+TEST(MachineModelsTest, PairsPayWhereTheirDotsAreFaster) {
+  const auto pays = [](const char* options) { return BFloat16DotPays(*Target(StrCat("llvm ", options)).get()); };
+  EXPECT_TRUE(pays("-mcpu=znver4"));
+  EXPECT_TRUE(pays("-mcpu=cooperlake"));
+  EXPECT_TRUE(pays("-mcpu=x86-64-v4 -mattr=+avx512bf16"));
+  EXPECT_FALSE(pays("-mcpu=sapphirerapids"));
+  EXPECT_FALSE(pays("-mcpu=skylake-avx512"));
+  const schedule::Machine machine = ops::cpu::MachineOf(Target("llvm -mcpu=sapphirerapids"));
+  EXPECT_DOUBLE_EQ(machine.pair_dot_cycles, 4 * machine.fma_cycles);
 }
 
 /// Small tiles are little code.

@@ -16,6 +16,7 @@ struct Machine : TargetFeatures {
 
   // ---- One core's pipelines ----
   double fma_cycles = 0.52;         ///< of a multiply-add of one vector register, where many are independent
+  double pair_dot_cycles = 0.52;    ///< of a sum of products of two bfloat16 each, of one vector register
   double load_cycles = 0.6;         ///< of a load from the L1 cache into a vector register, or a broadcast
   double fma_latency_cycles = 4.8;  ///< until the result of a multiply-add can be added to
 

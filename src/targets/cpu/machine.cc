@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "targets/cpu/arm_cpus.h"
+#include "targets/cpu/machine_models.h"
 #include "targets/cpu/x86_cpus.h"
 
 namespace treadle::targets {
@@ -109,6 +110,13 @@ bool HasBFloat16Dot(const TargetNode& target) {
       AsAttributesSay(target, x86 ? "avx512bf16" : "bf16", x86 ? X86HasBFloat16(cpu) : ArmInstructionsOf(cpu).bf16);
   constexpr int kAvx512Registers = 32;
   return has && (!x86 || features.vector_registers >= kAvx512Registers);
+}
+
+bool BFloat16DotPays(const TargetNode& target) {
+  constexpr double kProductsOfDot = 2;
+  if (!HasBFloat16Dot(target)) return false;
+  const MachineModel* model = FindMachineModel(ProcessorOf(target));
+  return model == nullptr || model->pair_dots == 0 || kProductsOfDot * model->pair_dots > model->multiply_adds;
 }
 
 bool IsForShortUse(const TargetNode& target) {

@@ -28,6 +28,9 @@ std::vector<std::string> CpuFeatureNames(const Target& target);
 /// Whether native code for the target has an instruction that sums products of bfloat16 in float32 (AVX512_BF16, ARM's
 /// BF16).
 bool HasBFloat16Dot(const TargetNode& target);
+/// Whether that instruction makes more products in a cycle than multiply-adds of float32 do; where nothing is known of
+/// the processor, it does.
+bool BFloat16DotPays(const TargetNode& target);
 
 /// Whether native code for the target may use products of tiles: AMX-INT8, AMX-BF16.
 struct TileInstructions {

@@ -35,6 +35,7 @@ void ApplyModel(const targets::MachineModel& model, Machine* machine) {
   // Of narrower vectors, as many as two units start.
   const bool narrow = machine->vector_bits < model.bits;
   machine->fma_cycles = Fitted().fma_over_peak / (narrow ? std::max(2.0, model.multiply_adds) : model.multiply_adds);
+  machine->pair_dot_cycles = model.pair_dots == 0 ? machine->fma_cycles : Fitted().fma_over_peak / model.pair_dots;
   machine->load_cycles = Fitted().load_over_peak / (narrow ? std::max(2.0, model.loads) : model.loads);
   machine->fma_latency_cycles = Fitted().latency_over_peak * model.latency;
   Scale(kFittedL2Published, model.l2_bytes, &machine->l2_cycles_per_byte);
@@ -44,7 +45,11 @@ void ApplyModel(const targets::MachineModel& model, Machine* machine) {
 void ApplyCalibration(const targets::Calibration& c, Machine* machine) {
   machine->costs_of = "calibration";
   if (c.bits == machine->vector_bits) {
-    if (c.multiply_adds > 0) machine->fma_cycles = Fitted().fma_over_peak / c.multiply_adds;
+    if (c.multiply_adds > 0) {
+      const double fma_cycles = Fitted().fma_over_peak / c.multiply_adds;
+      machine->pair_dot_cycles *= fma_cycles / machine->fma_cycles;
+      machine->fma_cycles = fma_cycles;
+    }
     if (c.loads > 0) machine->load_cycles = Fitted().load_over_peak / c.loads;
     if (c.latency > 0) machine->fma_latency_cycles = Fitted().latency_over_peak * c.latency;
   }

@@ -18,6 +18,8 @@ struct MachineModel {
   double l2_bytes;                ///< that arrive from the L2 cache in a cycle; 0: not published
   const char* source;
   double memory_bytes = 0;  ///< that one core gets from memory in a cycle, by doctor --calibrate; 0: not measured
+  /// Sums of products of two bfloat16 each (vdpbf16ps) that start in a cycle; 0: as many as multiply-adds.
+  double pair_dots = 0;
 };
 
 /// All models; no processor is in two.

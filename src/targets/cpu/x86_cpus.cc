@@ -163,7 +163,11 @@ bool X86HasBFloat16(const std::string& name) {
 }
 
 std::string X86ProcessorWith(const std::string& name, const std::function<bool(const char*)>& has) {
-  if (!has("amx-int8") || !has("amx-bf16") || X86HasTiles(name)) return name;
+  static const std::set<std::string> earlier = {"skylake-avx512", "cascadelake",    "cooperlake", "cannonlake",
+                                                "icelake-client", "icelake-server", "rocketlake", "tigerlake"};
+  const bool tiles = has("amx-int8") && has("amx-bf16");
+  const bool later = tiles || (has("avx512fp16") && earlier.count(name) != 0);
+  if (!later || X86HasTiles(name)) return name;
   return has("amx-fp16") ? "graniterapids" : "sapphirerapids";
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ComputePrecision: the number format in which products are computed. Those that the model states in 16 bits, and those
 // that the user asks for (option relay.precision), become what the machine computes well: products of bfloat16 summed
-// in float32 where it has an instruction for them, else products of float32 whose constant operand stays in 16 bits in
-// memory and is widened as it is read. Sums are float32 either way, and so is what follows them.
+// in float32 where it has an instruction for them that is faster than those of float32, else products of float32 whose
+// constant operand stays in 16 bits in memory and is widened as it is read. Sums are float32 either way, and so is what
+// follows them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -70,10 +71,23 @@ bool IsNarrow(const TensorTypeNode* type) {
   return type != nullptr && (type->dtype.is_float16() || type->dtype.is_bfloat16());
 }
 
+/// How a machine multiplies bfloat16, where that is faster than products of float32.
+struct PairProducts {
+  bool dots = false;   ///< sums of two products in vector registers
+  bool tiles = false;  ///< products of tile registers: of matrices, and of windows over all channels
+  bool any() const { return dots || tiles; }
+};
+
+PairProducts PairProductsOf(const Target& target) {
+  if (!target.defined()) return {};
+  const bool emulated = target->GetIntAttr("emulate-intrinsics", 0) != 0;
+  return {emulated || targets::BFloat16DotPays(*target.get()), targets::TilesOf(*target.get()).pairs};
+}
+
 class ProductNarrower : public MixedModeMutator {
  public:
-  ProductNarrower(const Request& request, std::string kept, bool has_dot)
-      : request_(request), kept_(std::move(kept)), has_dot_(has_dot) {}
+  ProductNarrower(const Request& request, std::string kept, const PairProducts& pairs)
+      : request_(request), kept_(std::move(kept)), pairs_(pairs) {}
 
   /// Names of the layers that were narrowed.
   const Array<String>& narrowed() const { return narrowed_; }
@@ -134,7 +148,7 @@ class ProductNarrower : public MixedModeMutator {
   bool Pays(const CallNode* pre) const {
     constexpr int64_t kLeastColumns = 32;
     // Widening weights pays where reading them is what takes time.
-    if (!has_dot_ && RowsOf(pre->args[0]) > kFewRows) return false;
+    if (!pairs_.any() && RowsOf(pre->args[0]) > kFewRows) return false;
     const auto* weight = TensorTypeOf(pre->args[1]);
     const int64_t* columns = AsConstInt(weight->shape[weight->shape.size() - 1]);
     const int64_t* rows = AsConstInt(weight->shape[weight->shape.size() - 2]);
@@ -147,7 +161,7 @@ class ProductNarrower : public MixedModeMutator {
     const bool constant = weight.as<ConstantNode>() != nullptr;
     if (request_.narrow == kWide || IsKept(pre, kept_)) return Expr();
     if (request_.where_faster && !Pays(pre)) return Expr();
-    if (request_.narrow.is_bfloat16() && has_dot_) {
+    if (request_.narrow.is_bfloat16() && pairs_.any()) {
       return Product(call, {Cast(data, request_.narrow), Cast(weight, request_.narrow)});
     }
     if (!constant || (request_.narrow.is_float16() && !FitsHalf(weight.as<ConstantNode>()->data))) return Expr();
@@ -157,8 +171,8 @@ class ProductNarrower : public MixedModeMutator {
   /// A product that the model states in 16 bits.
   Expr Stated(const CallNode* pre, const CallNode* call) {
     Expr data = call->args[0], weight = call->args[1];
-    const bool pairs =
-        TensorTypeOf(pre->args[0])->dtype.is_bfloat16() && TensorTypeOf(pre->args[1])->dtype.is_bfloat16() && has_dot_;
+    const bool pairs = TensorTypeOf(pre->args[0])->dtype.is_bfloat16() &&
+                       TensorTypeOf(pre->args[1])->dtype.is_bfloat16() && pairs_.any();
     if (!pairs) {
       data = Cast(data, kWide);
       if (weight.as<ConstantNode>() == nullptr) weight = Cast(weight, kWide);
@@ -176,15 +190,17 @@ class ProductNarrower : public MixedModeMutator {
   bool HasNarrowConv(const CallNode* call, const TensorTypeNode* weight) const {
     constexpr int64_t kLeastChannels = 16, kWholeGroup = 8;
     const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
-    if (!has_dot_ || attrs == nullptr || !attrs->IsIn("NCHW", "OIHW") || call->args[1].as<ConstantNode>() == nullptr) {
+    if (!pairs_.any() || attrs == nullptr || !attrs->IsIn("NCHW", "OIHW") ||
+        call->args[1].as<ConstantNode>() == nullptr) {
       return false;
     }
     const int64_t outputs = *AsConstInt(weight->shape[0]), inputs = *AsConstInt(weight->shape[1]);
     const int64_t groups = attrs->groups;
     if (outputs < kLeastChannels) return false;
+    if (IsDepthwise(*attrs, weight)) return true;
+    if (groups != 1 && !pairs_.dots) return false;
     // Of one channel half of each word would be empty. Blocks that groups don't fill multiply zeros.
-    const bool whole = groups == 1 ? inputs >= 2 : inputs % kWholeGroup == 0 && outputs / groups % kWholeGroup == 0;
-    return whole || IsDepthwise(*attrs, weight);
+    return groups == 1 ? inputs >= 2 : inputs % kWholeGroup == 0 && outputs / groups % kWholeGroup == 0;
   }
 
   /// A convolution that the model states in float32 with operands in bfloat16, where that makes it faster; else null.
@@ -210,7 +226,7 @@ class ProductNarrower : public MixedModeMutator {
   /// Attention with operands in bfloat16, where its products are those of pairs; else null.
   Expr NarrowAttention(const CallNode* pre, const CallNode* call) {
     constexpr int64_t kLeastQueries = 8;
-    if (!request_.narrow.is_bfloat16() || !has_dot_ || IsKept(pre, kept_)) return Expr();
+    if (!request_.narrow.is_bfloat16() || !pairs_.dots || IsKept(pre, kept_)) return Expr();
     const auto* query = TensorTypeOf(pre->args[0]);
     const size_t rank = query->shape.size();
     const int64_t *queries = AsConstInt(query->shape[rank - 2]), *size = AsConstInt(query->shape[rank - 1]);
@@ -255,7 +271,7 @@ class ProductNarrower : public MixedModeMutator {
 
   const Request request_;
   const std::string kept_;
-  const bool has_dot_;
+  const PairProducts pairs_;
   std::map<std::pair<const Object*, int>, Expr> casts_;
   std::vector<Expr> kept_alive_;
   Array<String> narrowed_;
@@ -272,13 +288,11 @@ void RegisterPrecisionOptions() {
 }
 
 Pass ComputePrecision(const Target& target) {
-  const bool has_dot =
-      target.defined() && (targets::HasBFloat16Dot(*target.get()) || targets::TilesOf(*target.get()).pairs ||
-                           target->GetIntAttr("emulate-intrinsics", 0) != 0);
+  const PairProducts pairs = PairProductsOf(target);
   return CreateFunctionPass(
-      [has_dot](const Function& func, const IRModule&, const PassContext& context) {
+      [pairs](const Function& func, const IRModule&, const PassContext& context) {
         const std::string kept = context->GetConfigString(kKeepPrecision, "");
-        ProductNarrower narrower(RequestOf(context), kept.empty() ? "" : StrCat("\n", kept, "\n"), has_dot);
+        ProductNarrower narrower(RequestOf(context), kept.empty() ? "" : StrCat("\n", kept, "\n"), pairs);
         auto result = Downcast<Function>(narrower.Mutate(func));
         return narrower.narrowed().empty() ? result : WithAttr(result, kNarrowedLayers, narrower.narrowed());
       },

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/words.h"
 #include "treadle/base/int_math.h"
 #include "treadle/runtime/reflection.h"
 
@@ -60,7 +61,8 @@ double MultiplyAddFactor(const ProductSizes& s, const Machine& machine) {
 }
 
 /// Products of int16 are in registers of their own before they are added.
-Machine WithProducts(const MatmulProblemNode& p, Machine machine) {
+Machine WithProducts(const MatmulProblemNode& p, const Machine& target) {
+  Machine machine = WithDotsOfWords(p.dtype, target);
   if (p.dtype == DataType::Int(16)) machine.vector_registers -= 2;
   return machine;
 }

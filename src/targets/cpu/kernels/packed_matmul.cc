@@ -8,8 +8,9 @@
 // rows, kc of k and nc columns, register tiles of mr x nr, nr being one or two panels. All tiles of rows use a panel
 // before the next panels, whose memory is prefetched meanwhile. If many panels use a block of rows, the rows are packed
 // as well: in the order in which a tile reads them they are one stream of memory instead of one per row, and they don't
-// compete for the same sets of the L1 cache. If there are too few tiles of rows to amortise fetching a long panel, k is
-// blocked: a chunk of the panel stays in the L1 cache, and partial results of some panels in the L2 cache.
+// compete for the same sets of the L1 cache. Panels that are kept in 16 bits are widened as they are read, or, for many
+// rows, when they are packed for all of them. If there are too few tiles of rows to amortise fetching a long panel, k
+// is blocked: a chunk of the panel stays in the L1 cache, and partial results of some panels in the L2 cache.
 #include <algorithm>
 
 #include "ops/change_layout.h"
@@ -107,8 +108,23 @@ Array<te::Tensor> PackedSum(const te::Tensor& data, const te::Tensor& weight, co
       type->shape, [&](const Array<te::Var>& i) { return sum(Indices(i)); }, "packed_dense_result", tag::kInjective)};
 }
 
+/// Whether panels of 16 bits are widened before they are multiplied: once for all tiles of rows, where these are more
+/// than what a copy of the panel costs. Of a dynamic number of rows there may be many.
+bool WidensPanels(const te::Tensor& weight, const TensorTypeNode* type) {
+  constexpr int64_t kLeastRows = 40;
+  const size_t rank = type->shape.size();
+  const int64_t rows = rank == 1 ? 1 : DimValue(type->shape[rank - 2]);
+  return weight->dtype.bits() == 16 && type->dtype == DataType::Float(32) && (rows < 0 || rows >= kLeastRows);
+}
+
 Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inputs, const Type& out_type) {
-  return PackedSum(inputs[0], inputs[1], OutTensor(out_type), false);
+  const te::Tensor& weight = inputs[1];
+  const TensorTypeNode* type = OutTensor(out_type);
+  if (!WidensPanels(weight, type)) return PackedSum(inputs[0], weight, type, false);
+  te::Tensor wide = te::ComputeStage(
+      weight->shape, [&](const Array<PrimExpr>& i) { return tir::cast(type->dtype, weight(i)); }, "packed_columns",
+      StageAttrs(kName, "pack_b"));
+  return PackedSum(inputs[0], wide, type, true);
 }
 
 /// data (batch.., m.., k), weight (batch.., k, n) or, transpose_b, (batch.., n, k): (batch.., m.., n).

@@ -126,7 +126,9 @@ double WordConvCycles(const char* loops, const Problem& problem, const Machine& 
     asked->ic_block /= PerWord(p.dtype);
     asked->data_ic = p.ic;
   }
-  return DefaultPlan(*schedule::FindKernel(loops), Problem(ObjectPtr<Object>(asked)), machine).cycles;
+  // Those over one channel widen what they read.
+  const Machine costs = p.is_depthwise() ? machine : WithDotsOfWords(p.dtype, machine);
+  return DefaultPlan(*schedule::FindKernel(loops), Problem(ObjectPtr<Object>(asked)), costs).cycles;
 }
 
 }  // namespace

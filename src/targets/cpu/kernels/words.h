@@ -5,6 +5,7 @@
 
 #include "ops/te_util.h"
 #include "treadle/base/int_math.h"
+#include "treadle/schedule/machine.h"
 #include "treadle/tir/byte_ops.h"
 #include "treadle/tir/pair_ops.h"
 
@@ -50,6 +51,12 @@ PrimExpr WordOf(const PrimExpr& word, const PrimExpr& extent, DataType dtype, F 
 inline PrimExpr DotOfWords(DataType dtype, const PrimExpr& data, const PrimExpr& weight) {
   if (dtype == DataType::BFloat(16)) return tir::dot_pairs(data, weight);
   return PerWord(dtype) == 2 ? tir::dot_shorts(data, weight) : tir::dot_bytes(data, weight);
+}
+
+/// The machine's costs with those of a dot product of words in place of a multiply-add.
+inline schedule::Machine WithDotsOfWords(DataType dtype, schedule::Machine machine) {
+  if (dtype == DataType::BFloat(16)) machine.fma_cycles = machine.pair_dot_cycles;
+  return machine;
 }
 
 }  // namespace treadle::ops::cpu
