@@ -121,7 +121,7 @@ def test_names_of_layers_that_do_not_exist_are_refused(names, message):
 
 
 @pytest.mark.parametrize("target, instruction", [
-    ("llvm -mcpu=znver4", r"vdpbf16ps\s.*zmm"), ("llvm -mcpu=sapphirerapids -mattr=-amx-bf16", r"vdpbf16ps\s.*zmm"),
+    ("llvm -mcpu=znver4", r"vdpbf16ps\s.*zmm"), ("llvm -mcpu=sapphirerapids -mattr=-amx-bf16", r"vfmadd231ps\s.*zmm"),
     ("llvm -mcpu=cooperlake -vector-width=256", r"vdpbf16ps\s.*ymm"),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1 -mattr=+bf16", r"bfdot\s+v")])
 def test_instructions(target, instruction, tmp_path):
