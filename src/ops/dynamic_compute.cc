@@ -9,6 +9,7 @@
 #include "ops/loops.h"
 #include "ops/resize_compute.h"
 #include "ops/te_util.h"
+#include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/dynamic.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
@@ -306,6 +307,14 @@ Array<Tensor> OneHotCompute(const Attrs& attrs, const Array<Tensor>& inputs, con
       "one_hot", tag::kInjective)};
 }
 
+/// As many elements along the axis as the second operand says, which is taken for checked.
+Shapes TopKShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {
+  const auto* top = AttrsOrDefault<TopKAttrs>(attrs);
+  Array<PrimExpr> out = operands[0]->shape;
+  out.Set(static_cast<size_t>(NormalizeAxis(top->axis, out.size())), element(1, 0));
+  return top->ret_type == "both" ? Shapes{out, out} : Shapes{out};
+}
+
 // ---- Operators of Treadle's own: what data-dependent ones are made of.
 
 /// (count)
@@ -420,6 +429,9 @@ void RegisterDynamicComputes() {
   set("dyn.nn.pad", PadShapes, PadCompute);
   set("dyn.image.resize2d", Resize2DShapes, Resize2DCompute);
   set("dyn.one_hot", OneHotShapes, OneHotCompute);
+  set("dyn.topk", TopKShapes, [](const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+    return (*Op::Get("topk").GetAttr(kCompute))(attrs, {inputs[0]}, out_type);
+  });
   OpRegistration("dyn.iota")
       .Describe("0, 1, .., count - 1.")
       .Arguments({{"count", "Tensor", "Scalar."}})

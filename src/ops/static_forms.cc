@@ -97,7 +97,7 @@ Expr Pad(const CallNode* call) {
 
 Expr TopK(const CallNode* call) {
   auto k = ConstIntegers(call->args[1]);
-  if (!k || k->size() != 1) return Expr();
+  if (!k || k->size() != 1 || (*k)[0] < 1) return Expr();  // the static form takes less than 1 for all elements
   return WithAttrs<TopKAttrs>(call, "topk", {call->args[0]}, [&](auto& a) { a.k = (*k)[0]; });
 }
 Expr OneHot(const CallNode* call) {

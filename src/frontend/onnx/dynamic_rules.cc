@@ -583,7 +583,6 @@ bool TopKIsDynamic(NodeImport& n, int axis) {
   return !known || AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(axis)]) == nullptr;
 }
 
-/// A K that is known keeps as many elements of each row; else all are sorted, and the first K taken.
 std::vector<Expr> ImportDynamicTopK(NodeImport& n, int axis) {
   Expr x = n.In(0), k = n.version() == 1 ? IntScalar(n, n.Int("k")) : n.Cast(ScalarOf(n, n.In(1)), kInt64);
   bool largest = n.Flag("largest", true);
@@ -597,18 +596,11 @@ std::vector<Expr> ImportDynamicTopK(NodeImport& n, int axis) {
     const Term end = Term(n, size) + (Term(n, k) - known);
     x = SliceAxis({n, x}, axis, IntNum(n, 0), end);
   }
+  const std::vector<Expr> operands = known > 0 ? std::vector<Expr>{x} : std::vector<Expr>{x, k};
   Expr both =
-      n.Call("topk", {x},
+      n.Call(known > 0 ? "topk" : "dyn.topk", operands,
              {{"k", known}, {"axis", int64_t{axis}}, {"ret_type", "both"}, {"is_ascend", !largest}, {"dtype", kInt64}});
-  if (known > 0) return {n.Item(both, 0), n.Item(both, 1)};
-  std::vector<Expr> outputs;
-  for (int i = 0; i < 2; ++i) {
-    Ints zero{0};
-    outputs.push_back(
-        n.Call("dyn.strided_slice", {n.Item(both, i), n.IntVector({0}), n.Reshape(k, {1}), n.IntVector({1})},
-               {{"begin", zero}, {"end", zero}, {"strides", zero}, {"axes", Ints{axis}}, {"slice_mode", "end"}}));
-  }
-  return outputs;
+  return {n.Item(both, 0), n.Item(both, 1)};
 }
 
 namespace {
