@@ -87,20 +87,21 @@ struct GridTap {
   PrimExpr position, weight;
 };
 
-std::vector<GridTap> GridTaps(const GridAxis& axis, const PrimExpr& x) {
+/// The position that taps are counted from. Bicubic pads the taps, and the position only where it isn't within the
+/// image's border.
+PrimExpr GridCentre(const GridAxis& axis, const PrimExpr& x) {
+  if (axis.attrs.method != "bicubic") return axis.Padded(x);
+  return axis.attrs.padding_mode == "border" ? tir::select(axis.WithinBorder(x), x, axis.Padded(x)) : x;
+}
+
+std::vector<GridTap> GridTaps(const GridAxis& axis, const PrimExpr& at) {
   const std::string& method = axis.attrs.method;
-  if (method == "nearest") return {{tir::nearbyint(axis.Padded(x)), F(1)}};
-  if (method == "bilinear") {
-    PrimExpr at = axis.Padded(x);
-    PrimExpr base = tir::floor(at);
-    return {{base, F(1) - (at - base)}, {base + F(1), at - base}};
-  }
-  // Bicubic pads the taps, and the position only where it isn't within the image's border; the kernel is Keys' with
-  // a = -0.75.
-  const double a = -0.75;
-  PrimExpr at = axis.attrs.padding_mode == "border" ? tir::select(axis.WithinBorder(x), x, axis.Padded(x)) : x;
+  if (method == "nearest") return {{tir::nearbyint(at), F(1)}};
   PrimExpr base = tir::floor(at);
   PrimExpr t = at - base;
+  if (method == "bilinear") return {{base, F(1) - t}, {base + F(1), t}};
+  // The kernel is Keys' with a = -0.75.
+  const double a = -0.75;
   auto near = [&](const PrimExpr& d) { return ((F(a + 2) * d - F(a + 3)) * d) * d + F(1); };
   auto far = [&](const PrimExpr& d) { return ((F(a) * d - F(5 * a)) * d + F(8 * a)) * d - F(4 * a); };
   return {{axis.Padded(base - F(1)), far(t + F(1))},
@@ -109,36 +110,73 @@ std::vector<GridTap> GridTaps(const GridAxis& axis, const PrimExpr& x) {
           {axis.Padded(base + F(2)), far(F(2) - t)}};
 }
 
+/// Where results read along one dimension, and what that counts: the same for all channels.
+struct GridTable {
+  std::vector<Tensor> places;  ///< of each tap, (N, output spatial); -1 where it lies beyond an image padded by zeros
+  std::vector<Tensor> weights;
+};
+
+GridTable TableOf(const GridAxis& axis, size_t d, const Tensor& grid, const TensorTypeNode* out) {
+  const size_t rank = out->shape.size() - 2;
+  Array<PrimExpr> shape = out->shape;
+  shape.erase(1);
+  // Computed once: places and weights that belong to different ones, for a position rounds either way, would be wrong.
+  Tensor centres = Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        // Coordinates are listed from the last dimension on.
+        Array<PrimExpr> from = i;
+        from.insert(1, Index(static_cast<int64_t>(rank - 1 - d)));
+        return GridCentre(axis, axis.Position(tir::cast(DataType::Float(32), grid(from))));
+      },
+      StrCat("grid_centre", d), "grid_table");
+  auto taps = [&](const Array<PrimExpr>& i) { return GridTaps(axis, centres(i)); };
+  const int64_t* size = AsConstInt(axis.size);
+  const DataType place = DataType::Int(size != nullptr && *size <= INT32_MAX ? 32 : 64);
+  const size_t count = axis.attrs.method == "nearest" ? 1 : axis.attrs.method == "bilinear" ? 2 : 4;
+  GridTable table;
+  for (size_t k = 0; k < count; ++k) {
+    table.places.push_back(Compute(
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          const PrimExpr position = taps(i)[k].position, index = tir::cast(place, axis.SafeIndexOf(position));
+          if (axis.attrs.padding_mode != "zeros") return index;
+          return tir::select(axis.Inside(position), index, tir::make_const(place, -1));
+        },
+        StrCat("grid_place", d, "_", k), "grid_table"));
+    table.weights.push_back(Compute(
+        shape, [&](const Array<PrimExpr>& i) { return taps(i)[k].weight; }, StrCat("grid_weight", d, "_", k),
+        "grid_table"));
+  }
+  return table;
+}
+
 Array<Tensor> GridSampleCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<GridSampleAttrs>();
   const Tensor& data = inputs[0];
-  const Tensor& grid = inputs[1];
   const TensorTypeNode* out = OutTensor(out_type);
-  size_t rank = out->shape.size() - 2;
+  const size_t rank = out->shape.size() - 2;
+  std::vector<GridTable> tables;
+  for (size_t d = 0; d < rank; ++d) tables.push_back(TableOf({*a, data->shape[2 + d]}, d, inputs[1], out));
+  const bool zeros = a->padding_mode == "zeros";
   return {Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {
-        std::vector<GridAxis> axes;
-        std::vector<std::vector<GridTap>> taps;
-        for (size_t d = 0; d < rank; ++d) {
-          // Coordinates are listed from the last dimension on.
-          Array<PrimExpr> from = {i[0], Index(static_cast<int64_t>(rank - 1 - d))};
-          for (size_t s = 0; s < rank; ++s) from.push_back(i[2 + s]);
-          axes.push_back({*a, data->shape[2 + d]});
-          taps.push_back(GridTaps(axes[d], axes[d].Position(tir::cast(DataType::Float(32), grid(from)))));
-        }
+        Array<PrimExpr> row = i;
+        row.erase(1);
         std::function<PrimExpr(size_t, const Array<PrimExpr>&, const PrimExpr&)> sum =
             [&](size_t d, const Array<PrimExpr>& at, const PrimExpr& inside) {
               if (d == rank) {
                 PrimExpr value = tir::cast(DataType::Float(32), data(at));
-                return a->padding_mode == "zeros" ? tir::select(inside, value, F(0)) : value;
+                return zeros ? tir::select(inside, value, F(0)) : value;
               }
               PrimExpr total;
-              for (const GridTap& tap : taps[d]) {
+              for (size_t k = 0; k < tables[d].places.size(); ++k) {
                 Array<PrimExpr> next = at;
-                next.push_back(axes[d].SafeIndexOf(tap.position));
-                PrimExpr here = axes[d].Inside(tap.position);
-                PrimExpr term = sum(d + 1, next, inside.defined() ? inside && here : here) * tap.weight;
+                const PrimExpr place = tir::cast(DataType::Int(64), tables[d].places[k](row));
+                next.push_back(zeros ? tir::max(place, Index(0)) : place);
+                const PrimExpr here = place >= Index(0);
+                PrimExpr term = sum(d + 1, next, inside.defined() ? inside && here : here) * tables[d].weights[k](row);
                 total = total.defined() ? total + term : term;
               }
               return total;

@@ -256,12 +256,14 @@ Value ByRows(const std::vector<Resampler>& dims, const Tensor& data, const std::
       Map<String, ObjectRef>{{String(te::kRowAxis), IntImm(DataType::Int(64), static_cast<int64_t>(axes[0]))}});
   const size_t count = linear ? 2 : 4;
   const Array<PrimExpr> columns{out_shape[axes[1]]};
+  const int64_t* width = AsConstInt(data->shape[axes[1]]);
+  const DataType place = DataType::Int(width != nullptr && *width <= INT32_MAX ? 32 : 64);
   std::vector<Tensor> places, weights;
   for (size_t k = 0; k < count; ++k) {
     auto tap = [&, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0], column_bases(i[0]))[k]; };
     places.push_back(Compute(
-        columns, [&](const Array<PrimExpr>& i) { return tir::cast(DataType::Int(32), tap(i).index); },
-        StrCat("resize_place", k), "resize_table"));
+        columns, [&](const Array<PrimExpr>& i) { return tir::cast(place, tap(i).index); }, StrCat("resize_place", k),
+        "resize_table"));
     weights.push_back(Compute(
         columns, [&](const Array<PrimExpr>& i) { return tap(i).weight; }, StrCat("resize_weight", k), "resize_table"));
   }
@@ -312,7 +314,8 @@ Value ValueOf(const ResizeAttrs& attrs, const std::vector<Resampler>& dims, cons
     return [sampled](const Array<PrimExpr>& i) { return sampled(i); };
   }
   const bool planes = axes.size() == 2 && axes[0] + 1 == axes[1];
-  if (planes && dims[1].factor() >= 1 && DimValue(out->shape[axes[1]]) > 0) {
+  const bool shrinks_columns = dims.size() > 1 && dims[1].shrinks();  // known to: of few columns, rows need all
+  if (planes && !shrinks_columns && !IsEmptyDim(out->shape[axes[1]])) {
     return ByRows(dims, data, axes, out->shape, attrs.method == "linear");
   }
   return ByTaps(dims, data, axes);

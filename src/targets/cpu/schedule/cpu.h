@@ -42,6 +42,8 @@ inline constexpr double kParallelWork = 60000;
 
 /// Rows of dynamic width are scheduled as if they had this many elements: the least common multiple of 1 to 8.
 inline constexpr int64_t kSymbolicWidth = 840;
+/// Lanes of rows of dynamic width, the last vector of which is masked.
+inline constexpr int kDynamicLanes = 16;
 /// Widest register tile.
 inline constexpr int64_t kMaxTileWidth = 14;
 

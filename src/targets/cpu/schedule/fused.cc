@@ -75,15 +75,17 @@ bool ScheduleResize(Schedule& sch, const BlockRV& block) {
   std::vector<LoopRV> loops = sch.GetLoops(block);
   const double work = Work(sch, block) * ElementCost(sch, block);
   auto vectorize = [&](const LoopRV& last) {
-    const int lanes = last.defined() ? VectorLanes(Extent(sch, last)) : 0;
+    const int64_t extent = last.defined() ? Extent(sch, last) : 0;
+    const int lanes = extent < 0 ? kDynamicLanes : VectorLanes(extent);
     if (lanes == 0) return;
-    const bool whole = Extent(sch, last) == lanes;
+    const bool whole = extent == lanes;
     sch.Vectorize(whole ? last : sch.Split(last, {PrimExpr(ObjectPtr<Object>()), PrimExpr(int64_t{lanes})})[1]);
   };
   vectorize(loops.back());
-  LoopRV outer = FuseParallel(sch, {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(axis) + 1}, work);
-  sch.ComputeAt(rows, outer);
-  vectorize(LoopsUnder(sch, rows, outer).back());
+  sch.ComputeAt(rows, loops[axis]);
+  vectorize(LoopsUnder(sch, rows, loops[axis]).back());
+  // At last: what is computed within a fused loop of dynamic extents would be tested for being a row.
+  FuseParallel(sch, {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(axis) + 1}, work);
   return true;
 }
 

@@ -14,8 +14,6 @@ namespace {
 /// Neighbours that lowering reads as one row and transposes in registers (tir/passes/transpose_loads.cc).
 constexpr int64_t kRow = 4;
 constexpr int kVectorBits = 512;
-/// Of rows of dynamic length, the last vector of which is masked.
-constexpr int kDynamicLanes = 16;
 
 /// Whether a condition of the block depends on an axis.
 bool IsInCondition(const tir::Block& node, size_t axis) {
