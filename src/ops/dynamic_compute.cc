@@ -243,17 +243,25 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
         PrimExpr inside = tir::make_bool(true);
         Array<PrimExpr> at;
         for (size_t d = 0; d < x.ndim(); ++d) {
-          PrimExpr before = FarAtMost(
-              tir::cast(DataType::Int(64), inputs[1](Array<PrimExpr>{Index(static_cast<int64_t>(d)), Index(0)})));
-          PrimExpr size = x->shape[d], position = i[d] - before;
+          const auto width = [&](int64_t side) {
+            const Array<PrimExpr> place = {Index(static_cast<int64_t>(d)), Index(side)};
+            return FarAtMost(tir::cast(DataType::Int(64), inputs[1](place)));
+          };
+          const PrimExpr before = width(0), size = x->shape[d];
+          PrimExpr position = i[d] - before;
           inside = inside && position >= 0 && position < size;
-          if (mode == "reflect") {
-            // As often as it takes, there and back.
-            PrimExpr period = (size - 1) * 2;
-            position = tir::floormod(position, tir::max(period, Index(1)));
-            position = Select(position >= size, period - position, position);
-          } else if (mode == "wrap") {
-            position = tir::floormod(position, tir::max(size, Index(1)));
+          if (mode == "reflect" || mode == "wrap") {
+            // What is left of what negative widths cut is repeated, as often as it takes.
+            const PrimExpr cut = tir::max(-before, Index(0)), left = size - cut - tir::max(-width(1), Index(0));
+            position = position - cut;
+            if (mode == "reflect") {  // there and back
+              PrimExpr period = (left - 1) * 2;
+              position = tir::floormod(position, tir::max(period, Index(1)));
+              position = Select(position >= left, period - position, position);
+            } else {
+              position = tir::floormod(position, tir::max(left, Index(1)));
+            }
+            position = position + cut;
           }
           at.push_back(mode == "constant" ? position : Clamp(position, Index(0), size - 1));
         }

@@ -92,7 +92,16 @@ Expr Pad(const CallNode* call) {
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (int64_t i = 0; i < rank; ++i) pairs.emplace_back((*widths)[2 * i], (*widths)[2 * i + 1]);
   const auto* attrs = call->attrs.as<PadAttrs>();
-  return MakePad(call->args[0], pairs, call->args[2], attrs != nullptr ? attrs->pad_mode : "constant");
+  const std::string mode = attrs != nullptr ? attrs->pad_mode : "constant";
+  if (mode == "reflect" || mode == "wrap") {  // nn.pad neither cuts first nor repeats what it has repeated
+    const auto* type = call->args[0]->checked_type_.as<TensorTypeNode>();
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const int64_t* size = type == nullptr ? nullptr : AsConstInt(type->shape[i]);
+      const auto [least, most] = std::minmax(pairs[i].first, pairs[i].second);
+      if (least < 0 || (most > 0 && (size == nullptr || most > *size - (mode == "reflect" ? 1 : 0)))) return Expr();
+    }
+  }
+  return MakePad(call->args[0], pairs, call->args[2], mode);
 }
 
 Expr TopK(const CallNode* call) {

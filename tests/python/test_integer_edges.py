@@ -127,6 +127,24 @@ def test_dimensions_without_elements_are_padded_by_nothing(mode):
     assert run("Pad", x, np.array([0, 1, 0, 1]), constants=(1,), mode=mode)[0].shape == (0, 5)
 
 
+@pytest.mark.parametrize("constants", [(), (1,)])
+@pytest.mark.parametrize("mode, size, before, after", [("wrap", 3, 7, 8), ("wrap", 5, 3, -2), ("wrap", 5, -3, 4), ("reflect", 3, 7, 8),
+                                                       ("reflect", 5, -1, 3), ("reflect", 5, 2, -2), ("reflect", 1, 3, 3)])
+def test_padding_repeats_what_is_left_as_often_as_it_takes(mode, size, before, after, constants):
+    """Negative amounts cut first, as ONNX Runtime has it."""
+    x = np.arange(size, dtype=np.float32)
+    left = x[max(-before, 0):size - max(-after, 0)]
+    ours = run("Pad", x, np.array([before, after]), constants=constants, mode=mode)[0]
+    np.testing.assert_array_equal(ours, np.pad(left, (max(before, 0), max(after, 0)), mode))
+
+
+def test_an_axis_that_is_padded_twice_is_an_error():
+    for axes in ([0, 0], [1, -1]):
+        for constants in ((), (3,)):
+            with pytest.raises(treadle.Error, match="Pad.*(given twice|listed 2)"):
+                run("Pad", np.ones((2, 3), np.float32), np.array([1, 1, 1, 1]), np.float32(0), np.array(axes), constants=constants)
+
+
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
 @pytest.mark.parametrize("size, kernel, stride, windows", [(2, 3, 1, 0), (2, 4, 2, 0), (1, 2, 1, 0), (3, 3, 2, 1)])
 def test_pools_without_windows_are_empty(op, size, kernel, stride, windows):

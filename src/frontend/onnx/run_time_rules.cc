@@ -145,6 +145,9 @@ Expr ImportRunTimePadAxes(NodeImport& n) {
   for (int i = 0; i < x.rank(); ++i) numbers.push_back(i);
   Term dims = IntVec(n, numbers), given(n, CheckedValues(n, axes, "index", IntNum(n, x.rank()), "axis"));
   Term is_axis = (dims.Expand(1) == given.Expand(0)).As(kInt64);  // (rank, axes)
+  const Term times = is_axis.Sum({1});
+  const Term once(n, CheckedValues(n, times, "at_most", IntNum(n, 1), "number of times that an axis is listed"));
+  is_axis = is_axis * once.Expand(1);  // so that the check is needed
   auto side = [&](int64_t begin) {
     return (is_axis * pads.Slice(0, begin, begin + count).Expand(0)).Sum({1}).Expand(1);
   };

@@ -366,7 +366,7 @@ Expr ImportPad(NodeImport& n) {
   } else if (n.Has(2)) {
     value = n.Rank(2) == 0 ? n.In(2) : n.Reshape(n.In(2), {});
   }
-  bool negative = false, beyond = false;
+  bool negative = false, beyond = false, many = false;
   for (size_t i = 0; i < pads.before.size(); ++i) negative |= pads.before[i] < 0 || pads.after[i] < 0;
   for (size_t i = 0; negative && i < pads.before.size(); ++i) {
     const int64_t* size = AsConstInt(TypeOf(x)->shape[i]);
@@ -375,7 +375,13 @@ Expr ImportPad(NodeImport& n) {
     }
     beyond |= size != nullptr && *size + std::min<int64_t>(pads.before[i], 0) + std::min<int64_t>(pads.after[i], 0) < 0;
   }
-  if (!negative) return n.Pad(x, pads.before, pads.after, value, mode);
+  // What is mirrored or repeated may be fewer elements than are added.
+  for (size_t i = 0; (mode == "reflect" || mode == "wrap") && i < pads.before.size(); ++i) {
+    const int64_t* size = AsConstInt(TypeOf(x)->shape[i]);
+    const int64_t most = std::max(pads.before[i], pads.after[i]);
+    many |= most > 0 && (size == nullptr ? mode == "wrap" : *size > 0 && most > *size - (mode == "reflect" ? 1 : 0));
+  }
+  if (!negative && !many) return n.Pad(x, pads.before, pads.after, value, mode);
   if (mode != "constant" || beyond || !IsStatic(TypeOf(x))) {
     Ints widths;
     for (size_t i = 0; i < pads.before.size(); ++i) widths.insert(widths.end(), {pads.before[i], pads.after[i]});

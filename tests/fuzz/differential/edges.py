@@ -251,7 +251,7 @@ def pad(s, op):
     mode = s.pick(["constant", "constant", "reflect", "edge", "wrap"])
     axes = s.random.sample(range(x.ndim), s.integer(1, x.ndim)) if s.chance(0.4) else None
     count = x.ndim if axes is None else len(axes)
-    choices = [-2, -1, 0, 0, 1, 2, 7] if mode == "constant" else [0, 0, 1, 2, 5]
+    choices = [-2, -1, 0, 0, 1, 2, 7]
     operands = [x, np.array([s.pick(choices) for _ in range(2 * count)], np.int64)]
     if axes is not None or (mode == "constant" and s.chance(0.7)):
         operands.append(s.array((), x.dtype) if mode == "constant" else None)
