@@ -222,6 +222,22 @@ def test_bodies_of_scans_have_the_sizes_that_they_declare():
             compiled.run(None, {"a": floats(wrong), "x": floats(2, wrong)})
 
 
+def test_sequences_of_a_scan_have_one_length():
+    names = [("a", "e"), ("b", "f"), ("c", "g")]
+    info = helper.make_tensor_value_info
+    body = helper.make_graph([helper.make_node("Sum", ["e", "f", "g"], ["s"])], "body",
+                             [info(row, TensorProto.FLOAT, [2]) for _, row in names], [info("s", TensorProto.FLOAT, [2])])
+    node = helper.make_node("Scan", ["a", "b", "c"], ["y"], name="walk", num_scan_inputs=3, body=body)
+    graph = helper.make_graph([node], "g", [info(name, TensorProto.FLOAT, [length, 2]) for (name, _), length in
+                                            zip(names, ("n", "n", "m"))], [info("y", TensorProto.FLOAT, None)])
+    compiled = tvm.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    run = lambda *lengths: compiled.run(None, {n: floats(k, 2) for (n, _), k in zip(names, lengths)})  # noqa: E731
+    np.testing.assert_array_equal(run(4, 4, 4)[0], 3 * floats(4, 2))
+    for lengths in ((3, 3, 4), (3, 3, 2), (0, 0, 1)):
+        with pytest.raises(tvm.Error, match="walk.*length of the first sequence"):
+            run(*lengths)
+
+
 INDICES = relay.const(np.zeros((2, 3), np.int64))
 #: Operators, shapes that they take, and shapes that they don't.
 PROGRAMS = {

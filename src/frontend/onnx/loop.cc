@@ -364,6 +364,17 @@ Expr AsDeclared(NodeImport& n, Expr x, size_t i) {
   return x;
 }
 
+/// The length of the first sequence, which is that of the others when the model runs.
+Expr AllAsLong(NodeImport& n, Expr length, const ScanSpec& spec) {
+  const auto size = [&](size_t i) { return TypeOf(spec.sequences[i])->shape[static_cast<size_t>(spec.in_axes[i])]; };
+  for (size_t i = 1; i < spec.sequences.size(); ++i) {
+    if (!IsAnyDim(size(i)) && StructuralEqual(size(i), size(0))) continue;
+    const Term other = DimOf(Term(n, spec.sequences[i]), static_cast<int>(spec.in_axes[i]));
+    length = CheckedValues(n, length, "equal", other, "length of the first sequence");
+  }
+  return length;
+}
+
 }  // namespace
 
 std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& given) {
@@ -373,6 +384,7 @@ std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& given) {
   const int64_t* trips = AsConstInt(TypeOf(spec.sequences[0])->shape[static_cast<size_t>(spec.in_axes[0])]);
   Expr shape = n.Call("shape_of", {spec.sequences[0]}, {{"dtype", kInt64}});
   Expr length = n.Call("take", {shape, IntScalar(n, spec.in_axes[0])}, {{"axis", int64_t{0}}, {"mode", "error"}});
+  length = AllAsLong(n, length, spec);
   // The sequences are carried along: each trip reads a slice of them.
   std::vector<Expr> carried = spec.states;
   carried.insert(carried.end(), spec.sequences.begin(), spec.sequences.end());
