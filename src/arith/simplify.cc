@@ -186,6 +186,10 @@ LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y
       gap.constant -= 1;
       if (rest.is_const() && rest.constant == 0) return quotient;
       if (ProveNonNegative(rest) && ProveNonNegative(gap)) return quotient;
+      if (!quotient.is_const() || quotient.constant != 0) {
+        quotient.Add(atom(rest));
+        return quotient;
+      }
     }
     return atom(x);
   }

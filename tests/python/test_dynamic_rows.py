@@ -153,3 +153,30 @@ def test_images_sampled_along_a_grid_of_any_size(mode, padding, aligned):
         grid[0, 0, 0] = -1
         feeds.append({"x": rng.standard_normal((n, c, h, w)).astype("f4"), "g": grid})
     _compare(model, feeds, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["AveragePool", "MaxPool", "LpPool"])
+@pytest.mark.parametrize("window, strides", [((16, 20), (16, 20)), ((2, 9), (1, 5)), ((1, 8), (2, 2))])
+def test_long_windows_far_apart(kind, window, strides):
+    """Adaptive pooling as PyTorch exports it: each element was read by itself, 14 times ONNX Runtime's time."""
+    attributes = {"p": 2} if kind == "LpPool" else {}
+    model = _model([helper.make_node(kind, ["x"], ["y"], kernel_shape=window, strides=strides, **attributes)], [("x", FLOAT, ["n", "c", "h", "w"])])
+    rng = np.random.default_rng(0)
+    _compare(model, [{"x": rng.standard_normal(s).astype("f4")} for s in ((1, 3, 48, 60), (2, 1, 16, 20), (1, 2, 35, 47))], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 3, 2), (3, 1, 2, 0), (0, 2, 1, 3), (2, 3, 0, 1)])
+@pytest.mark.parametrize("joined", [[0, -1], [-1], [-1, 5], ["n", -1]])
+def test_joined_dimensions_of_any_size(order, joined):
+    """A reshape that joins dynamic dimensions after a transpose: each element's index was divided by each of them."""
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=order), helper.make_node("Mul", ["t", "t"], ["s"])]
+    if joined[0] == "n":  # a size that only a run knows
+        nodes += [helper.make_node("Shape", ["t"], ["sizes"]), helper.make_node("Slice", ["sizes", "two", "three"], ["n"]),
+                  helper.make_node("Concat", ["n", "rest"], ["r"], axis=0)]
+    nodes.append(helper.make_node("Reshape", ["s", "r"], ["y"]))
+    constants = [("two", np.array([2])), ("three", np.array([3])), ("rest", np.array([-1]))]
+    if joined[0] != "n":
+        constants.append(("r", np.array(joined)))
+    model = _model(nodes, [("x", FLOAT, ["a", "b", "c", "d"])], constants)
+    rng = np.random.default_rng(0)
+    _compare(model, [{"x": rng.standard_normal(s).astype("f4")} for s in ((2, 3, 5, 7), (5, 1, 10, 1), (1, 5, 3, 33), (4, 15, 2, 5)) if joined[-1] != 5 or np.prod(s) % 5 == 0])

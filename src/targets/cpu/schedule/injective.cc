@@ -197,6 +197,45 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   return true;
 }
 
+/// What elements along an axis are first divided by where they are taken apart into indices of dimensions that the axis
+/// joins; undefined where there is nothing of that kind, or of constants.
+PrimExpr DivisorOf(const tir::Block& node, const tir::Var& axis) {
+  const auto uses_axis = [&](const PrimExpr& e) {
+    return arith::UsesVar(e, [&](const tir::VarNode* var) { return var == axis.get(); });
+  };
+  PrimExpr divisor;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* div = e.as<tir::FloorDivNode>();
+    const auto* mod = e.as<tir::FloorModNode>();
+    if (divisor.defined() || (div == nullptr && mod == nullptr)) return;  // the innermost one is visited first
+    const PrimExpr& by = div != nullptr ? div->b : mod->b;
+    if (AsConstInt(by) == nullptr && !arith::ReadsData(by) && uses_axis(div != nullptr ? div->a : mod->a)) divisor = by;
+  });
+  return divisor;
+}
+
+/// Loops over several dynamic dimensions that a reshape has joined become one loop for each again: an index of all
+/// would be divided for each element.
+void SplitJoinedDimensions(Schedule& sch, const BlockRV& block) {
+  const tir::Block node = sch.Get(block);
+  const std::vector<LoopRV> loops = sch.GetLoops(block);
+  if (loops.size() != node->iter_vars.size()) return;
+  arith::Analyzer analyzer;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (Extent(sch, loops[i]) >= 0) continue;
+    const PrimExpr divisor = DivisorOf(node, node->iter_vars[i]->var), extent = node->iter_vars[i]->dom->extent;
+    if (!divisor.defined() || arith::UsesVar(divisor, [&](const tir::VarNode* var) {
+          return std::any_of(node->iter_vars.begin(), node->iter_vars.end(),
+                             [&](const tir::IterVar& axis) { return axis->var.get() == var; });
+        })) {
+      continue;
+    }
+    const PrimExpr others = analyzer.Simplify(tir::floordiv(extent, divisor));
+    if (tir::is_one(others) || !analyzer.CanProveEqual(others * divisor, extent)) continue;
+    sch.Split(loops[i], {others, divisor});
+  }
+}
+
 }  // namespace
 
 void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) {
@@ -238,6 +277,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
     return;
   }
   if (ScheduleTransposed(sch, block, work)) return;
+  SplitJoinedDimensions(sch, block);
   loops = sch.GetLoops(block);
   // Short rows of an image are one where that is the same.
   constexpr int64_t kWhole = 16, kLong = 64;

@@ -277,6 +277,23 @@ bool HasManySteps(const tir::Block& node) {
   return steps > kFewSteps;
 }
 
+/// The innermost axis of windows that are far from one another and have long rows in memory, which neighbouring results
+/// read apart; -1 where there are none.
+int RowOfWindow(const tir::Block& node) {
+  constexpr int64_t kFarApart = 4, kLongRow = 8;
+  const size_t spatial = SpatialAxesOf(node), last = node->iter_vars.size() - 1;
+  const int64_t extent = ExtentOf(node, last);
+  if (spatial == 0 || last < spatial || (extent >= 0 && extent < kLongRow) || !IsAnyOrder(node)) return -1;
+  bool apart = false;
+  for (const tir::BufferLoadNode* load : LoadsOf(node)) {
+    const auto between = StrideAlong(node, load, node->iter_vars[spatial - 1]->var);
+    const auto along = StrideAlong(node, load, node->iter_vars[last]->var);
+    if (!along || (*along != 0 && *along != 1)) return -1;
+    apart = apart || (*along == 1 && (!between || *between >= kFarApart));
+  }
+  return apart ? static_cast<int>(last) : -1;
+}
+
 }  // namespace
 
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue) {
@@ -285,6 +302,7 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
   const size_t spatial = SpatialAxesOf(node), shared = SharedLoops(sch, block);
   for (size_t i = 0; i < shared; ++i) work /= static_cast<double>(std::max<int64_t>(1, ExtentOf(node, i)));
   int contiguous = ContiguousAxis(sch, block);
+  if (const int row = RowOfWindow(node); row >= 0) contiguous = row;
 
   if (contiguous >= 0 && static_cast<size_t>(contiguous) + 1 == spatial &&
       node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kDataPar) {
@@ -323,7 +341,8 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     dynamic |= extent < 0;
     if (dynamic && parts >= kEnough && !many) break;
     outer.push_back(loops[i]);
-    parts *= extent < 0 ? kEnough : extent;
+    // The first is often a batch of one.
+    parts *= extent >= 0 ? extent : i == 0 ? 1 : kEnough;
     if (loop->body.as<tir::ForNode>() == nullptr) break;
   }
   if (!outer.empty() && work >= kParallelWork) FuseParallel(sch, outer, work);
