@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """com.microsoft MatMulNBits in all its forms beside its definition in float64: Y = A * dq(B)' + bias, where
 dq(b) = (b - zero) * scale of the block that K is in."""
+import pathlib
+import re
+import subprocess
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
+
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 
 N = 21
 
@@ -104,6 +110,17 @@ def test_levels_of_accuracy(level, accuracy):
 def test_machines(target, bits, level):
     model, a, expected, reach = layer(bits, 97, 32, "packed", level=level, rows=2)
     assert (np.abs(run(model, a, target=target) - expected) <= reach / (254 if level == 4 else 2**15) + 1e-5).all()
+
+
+@pytest.mark.parametrize("rows, prefetched", [(1, True), (64, False)])
+def test_one_row_prefetches_weights(rows, prefetched, tmp_path):
+    """Where each weight is read once, the next blocks are fetched meanwhile."""
+    model, *_ = layer(4, 256, 32, rows=rows)
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.tar", "--target", "llvm -mcpu=znver4",
+                    "--dump", "tir", "--dump-dir", tmp_path], check=True)
+    text = "".join(path.read_text() for path in tmp_path.glob("*.tir"))
+    assert bool(re.search(r"prefetch\(@tir\.address_of\(\(int32\*\)p\d", text)) is prefetched
 
 
 def test_infinities_and_zeros_in_rows():

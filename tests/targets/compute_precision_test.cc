@@ -37,7 +37,8 @@ TEST(ComputePrecision, LeavesWhatTheMachineDoesNotSpeedUp) {
 /// Its instruction for pairs makes half as many products as its multiply-adds; tiles make eight times as many.
 TEST(ComputePrecision, UsesDotsOnlyWhereTheyAreFaster) {
   PassContext::Scope scope(Asking("bf16"));
-  ExpectPass(ComputePrecision(Target("llvm -mcpu=sapphirerapids -mattr=-amx-int8,-amx-bf16")), kDense, kDense);
+  const Target no_tiles("llvm -mcpu=sapphirerapids -mattr=-amx-int8,-amx-bf16");
+  ExpectPass(ComputePrecision(no_tiles), kDense, kDense);
   const char* attention = R"(
 fn (%q: Tensor[(1, 64, 32), float32], %k: Tensor[(1, 64, 32), float32]) { nn.attention(%q, %k, %k) })";
   const Target tiles("llvm -mcpu=sapphirerapids");

@@ -73,15 +73,17 @@ bool IsNarrow(const TensorTypeNode* type) {
 
 /// How a machine multiplies bfloat16, where that is faster than products of float32.
 struct PairProducts {
-  bool dots = false;   ///< sums of two products in vector registers
-  bool tiles = false;  ///< products of tile registers: of matrices, and of windows over all channels
+  bool dots = false;         ///< sums of two products in vector registers
+  bool tiles = false;        ///< products of tile registers: of matrices, and of windows over all channels
+  bool of_few_rows = false;  ///< sums of two products where reading weights takes longer than they do
   bool any() const { return dots || tiles; }
 };
 
 PairProducts PairProductsOf(const Target& target) {
   if (!target.defined()) return {};
   const bool emulated = target->GetIntAttr("emulate-intrinsics", 0) != 0;
-  return {emulated || targets::BFloat16DotPays(*target.get()), targets::TilesOf(*target.get()).pairs};
+  const TargetNode& node = *target.get();
+  return {emulated || targets::BFloat16DotPays(node), targets::TilesOf(node).pairs, targets::HasBFloat16Dot(node)};
 }
 
 class ProductNarrower : public MixedModeMutator {
@@ -133,7 +135,7 @@ class ProductNarrower : public MixedModeMutator {
     return name == "nn.conv1d" || name == "nn.conv2d" || name == "nn.conv3d" || name == "nn.conv2d_transpose";
   }
 
-  static constexpr double kFewRows = 8;
+  static constexpr double kFewRows = 8, kRowsOfSlowDots = 4;
   static double RowsOf(const Expr& data) {
     double rows = 1;
     const auto* type = TensorTypeOf(data);
@@ -161,7 +163,8 @@ class ProductNarrower : public MixedModeMutator {
     const bool constant = weight.as<ConstantNode>() != nullptr;
     if (request_.narrow == kWide || IsKept(pre, kept_)) return Expr();
     if (request_.where_faster && !Pays(pre)) return Expr();
-    if (request_.narrow.is_bfloat16() && pairs_.any()) {
+    const bool few = pairs_.of_few_rows && constant && RowsOf(pre->args[0]) <= kRowsOfSlowDots;
+    if (request_.narrow.is_bfloat16() && (pairs_.any() || few)) {
       return Product(call, {Cast(data, request_.narrow), Cast(weight, request_.narrow)});
     }
     if (!constant || (request_.narrow.is_float16() && !FitsHalf(weight.as<ConstantNode>()->data))) return Expr();

@@ -9,6 +9,7 @@
 // other columns, takes 1.1 to 1.5 x the time. With more, tiles of rows pass one after the other while the weights of
 // their 16 columns are in the L1 cache.
 #include <algorithm>
+#include <array>
 
 #include "ops/infer.h"
 #include "ops/macs.h"
@@ -228,7 +229,31 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
 
 // ---- The schedule ----
 
-void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan& chosen) {
+constexpr std::array<const char*, 2> kDots = {"dots_low", "dots"};
+
+/// Divides the loop over blocks into groups, each of which prefetches the weights of the next one: processors that
+/// fetch ahead by themselves don't do so far enough to hide the latency of a server's memory.
+void PrefetchGroups(Schedule& sch, const Stages& stages, const BlockRV& product, const LoopRV& blocks) {
+  constexpr int64_t kMostBlocks = 12, kLeastBlocks = 4;  // of 4 bits: 1 to 4 KiB
+  const int64_t each = LargestDivisor(std::max<int64_t>(1, Extent(sch, blocks)), kMostBlocks);
+  if (each < kLeastBlocks) return;
+  const auto are_dots = [&](const tir::Buffer& buffer) {
+    return std::any_of(kDots.begin(), kDots.end(), [&](const char* role) {
+      return stages.Has(role) && sch.Get(stages.At(role))->writes[0]->buffer.same_as(buffer);
+    });
+  };
+  const tir::Block node = sch.Get(product);
+  for (size_t i = 0; i < node->reads.size(); ++i) {
+    const tir::Buffer& buffer = node->reads[i]->buffer;
+    if (buffer->dtype != kWord || are_dots(buffer)) continue;
+    const LoopRV group = sch.Split(blocks, {kRest, PrimExpr(each)})[1];
+    sch.PrefetchNext(product, static_cast<int>(i), group, group);
+    return;
+  }
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<BlockDenseProblemNode>();
   const auto& plan = *chosen.as<BlockDensePlanNode>();
   const BlockRV& product = stages.anchor();
   const double work = Work(sch, product) * static_cast<double>(kBlock);
@@ -243,9 +268,10 @@ void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const 
   for (const LoopRV& loop : sch.GetLoops(product)) {
     if (sch.Get(loop)->kind == tir::ForKind::kSerial) blocks = loop;
   }
-  for (const char* role : {"dots_low", "dots"}) {
+  for (const char* role : kDots) {
     if (stages.Has(role)) ComputeTile(sch, stages.At(role), blocks, {0}, 3, 1, plan.k_words);
   }
+  if (p.m >= 0 && p.m <= plan.mr) PrefetchGroups(sch, stages, product, blocks);
   sch.Vectorize(columns[1]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.push_back(columns[0]);

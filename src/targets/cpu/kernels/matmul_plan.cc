@@ -199,14 +199,6 @@ int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const Machine& machine
   return 1;
 }
 
-int64_t LargestDivisor(int64_t value, int64_t most) {
-  int64_t best = 1;
-  for (int64_t n = 1; n <= most; ++n) {
-    if (value % n == 0) best = n;
-  }
-  return best;
-}
-
 /// Rows that stay in a cache near by while panels pass over them: the fewer blocks of them the better, for each reads
 /// all of the right operand. Of a dynamic number of rows that aren't packed as many as the L2 cache holds; one tile
 /// where the right operand is packed by the way, which all rows pass in any case: tiles of a block that lie beyond the
