@@ -40,7 +40,9 @@ TEST(ComputePrecision, UsesDotsOnlyWhereTheyAreFaster) {
   const Target no_tiles("llvm -mcpu=sapphirerapids -mattr=-amx-int8,-amx-bf16");
   ExpectPass(ComputePrecision(no_tiles), kDense, kDense);
   const char* attention = R"(
-fn (%q: Tensor[(1, 64, 32), float32], %k: Tensor[(1, 64, 32), float32]) { nn.attention(%q, %k, %k) })";
+fn (%q: Tensor[(1, 64, 32), float32], %k: Tensor[(1, 64, 32), float32], %m: Tensor[(1, 64, 64), float32]) {
+  nn.attention(%q, %k, %k, %m)
+})";
   const Target tiles("llvm -mcpu=sapphirerapids");
   ExpectPass(ComputePrecision(tiles), attention, attention);
   ExpectPass(ComputePrecision(tiles), kDense, R"(

@@ -142,7 +142,7 @@ TEST(LLVMTest, MathFunctionsAreAccurate) {
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
   EXPECT_LE(WorstUlps(tir::sigmoid, sigmoid, -86.5f, 90), 3);
   // Rather 0 than subnormal.
-  EXPECT_LE(WorstUlps(tir::sigmoid, [](double) { return 0.0; }, -1e30f, -87), 0);
+  EXPECT_LE(WorstUlps(tir::sigmoid, [](double) { return 0.0; }, -1000, -87), 0);
   EXPECT_LE(WorstUlps(tir::sin, std::sin, -1000, 1000), 2);
   EXPECT_LE(WorstUlps(tir::cos, std::cos, -1000, 1000), 2);
   EXPECT_LE(WorstUlps(tir::sin, std::sin, -3e38f, 3e38f), 2);
