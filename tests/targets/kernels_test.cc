@@ -477,11 +477,25 @@ TEST(KernelsTest, RowsOfManyColumnsArePacked) {
   RegisterKernels();
   const schedule::Kernel& packed = *schedule::FindKernel("matmul.packed");
   const Problem wide = Product(512, 512, 4096), narrow = Product(3136, 64, 64);
-  for (const char* machine : {"avx2", "avx512", "amx"}) {
+  for (const char* machine : {"avx2", "avx512"}) {
     for (const Problem& problem : {wide, narrow}) {
       const std::string text = ToJson(DefaultPlan(packed, problem, MachineFor(machine)).plan);
       EXPECT_EQ(text.find("\"pack_a\":true") != std::string::npos, problem.same_as(wide)) << machine << text;
     }
+  }
+}
+
+/// One core of Sapphire Rapids reads the L3 cache at a fifth of the rate of the L2 cache; its L1 cache has 12 ways.
+TEST(KernelsTest, BlocksOfRowsStayInTheL2CacheWhereTheNextIsSlow) {
+  RegisterKernels();
+  const schedule::Kernel& packed = *schedule::FindKernel("matmul.packed");
+  const Machine machine = MachineFor("amx");
+  for (const int64_t k : {512, 1024}) {
+    const Plan chosen = DefaultPlan(packed, Product(1500, k, 512), machine).plan;
+    const auto& plan = *chosen.as<MatmulPlanNode>();
+    EXPECT_FALSE(plan.pack_a) << ToJson(chosen);
+    EXPECT_LE(plan.mc_tiles * plan.mr * k * 4, machine.l2_bytes / 2) << ToJson(chosen);
+    EXPECT_TRUE(k != 1024 || plan.mr <= 12) << ToJson(chosen);
   }
 }
 

@@ -39,6 +39,7 @@ void ApplyModel(const targets::MachineModel& model, Machine* machine) {
   machine->load_cycles = Fitted().load_over_peak / (narrow ? std::max(2.0, model.loads) : model.loads);
   machine->fma_latency_cycles = Fitted().latency_over_peak * model.latency;
   Scale(kFittedL2Published, model.l2_bytes, &machine->l2_cycles_per_byte);
+  Scale(kFitted.l3, model.l3_bytes, &machine->beyond_l2_cycles_per_byte);
   if (model.memory_bytes > 0) machine->memory_cycles_per_byte = 1 / model.memory_bytes;
 }
 
@@ -55,6 +56,7 @@ void ApplyCalibration(const targets::Calibration& c, Machine* machine) {
   }
   // Measured, in place of what the model says.
   if (c.l2 > 0) machine->l2_cycles_per_byte = Machine().l2_cycles_per_byte;
+  if (c.l3 > 0) machine->beyond_l2_cycles_per_byte = Machine().beyond_l2_cycles_per_byte;
   Scale(kFitted.l2, c.l2, &machine->l2_cycles_per_byte);
   Scale(kFitted.l3, c.l3, &machine->beyond_l2_cycles_per_byte);
   Scale(kFitted.memory, c.memory, &machine->weight_cycles_per_byte);

@@ -44,7 +44,8 @@ const std::vector<MachineModel>& MachineModels() {
        64,
        kIntel,
        0,
-       0.5},
+       0.5,
+       9.8},
       // Of the performance cores.
       {"alderlake",
        {"alderlake", "raptorlake", "meteorlake", "arrowlake", "arrowlake-s", "lunarlake", "pantherlake"},

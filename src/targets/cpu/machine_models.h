@@ -20,6 +20,7 @@ struct MachineModel {
   double memory_bytes = 0;  ///< that one core gets from memory in a cycle, by doctor --calibrate; 0: not measured
   /// Sums of products of two bfloat16 each (vdpbf16ps) that start in a cycle; 0: as many as multiply-adds.
   double pair_dots = 0;
+  double l3_bytes = 0;  ///< that one core gets from the L3 cache in a cycle, by doctor --calibrate; 0: not measured
 };
 
 /// All models; no processor is in two.

@@ -98,18 +98,34 @@ double VectorCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Mac
   return MeanOfThreads(static_cast<double>(s.batch) * Overlapped(steps, memory), s.batch * tiles, machine);
 }
 
+/// How much more than on the machine of the fitted costs a byte from the L3 cache takes.
+double FarCycles(const Machine& machine) {
+  return std::max(0.0, machine.beyond_l2_cycles_per_byte - Machine().beyond_l2_cycles_per_byte);
+}
+
+/// Whether one core reads its L2 cache several times as fast as the L3 cache, as in servers of Intel.
+bool HasSlowL3(const Machine& machine) {
+  return machine.beyond_l2_cycles_per_byte > 2 * Machine().beyond_l2_cycles_per_byte;
+}
+
+/// Whether rows that a tile reads side by side fall into the same sets of the L1 cache, and don't fit these.
+bool ShareSets(int64_t k, int64_t mr, const Machine& machine) {
+  return k * kWord % kSetBytes == 0 && mr > (HasSlowL3(machine) ? machine.l1_bytes / kSetBytes : 1);
+}
+
 /// Cycles that bytes of rows take on their way to the registers, once for all of them.
 double RowBytesCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Machine& machine) {
   const int64_t depth = plan.kc != 0 ? plan.kc : s.k, rows = std::min(s.m, plan.mc_tiles * plan.mr);
   const bool near = rows * depth * kWord <= machine.l2_bytes / 2;
-  // One stream is fetched ahead by the machine, wherever it comes from.
+  const double far = near ? 0 : FarCycles(machine);
+  // One stream is fetched ahead by the machine, wherever it comes from, where the L3 cache keeps up.
   if (plan.pack_a) {
     const bool beyond = rows * depth * kWord > std::max(kRowBytes, machine.l3_bytes / 4);
-    return beyond ? machine.beyond_l2_cycles_per_byte : machine.l2_cycles_per_byte;
+    return beyond ? machine.beyond_l2_cycles_per_byte : machine.l2_cycles_per_byte + far;
   }
-  const bool shared_sets = s.k * kWord % kSetBytes == 0 && plan.mr > 1;
+  const bool shared_sets = ShareSets(s.k, plan.mr, machine);
   const double streams = shared_sets ? Fitted().product_shared_sets : Fitted().product_streams;
-  return machine.l2_cycles_per_byte * streams * (near ? 1 : 2);
+  return machine.l2_cycles_per_byte * streams * (near ? 1 : 2) + far;
 }
 
 /// Cycles of one product on one thread.
@@ -199,14 +215,14 @@ int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const Machine& machine
   return 1;
 }
 
-/// Rows that stay in a cache near by while panels pass over them: the fewer blocks of them the better, for each reads
-/// all of the right operand. Of a dynamic number of rows that aren't packed as many as the L2 cache holds; one tile
-/// where the right operand is packed by the way, which all rows pass in any case: tiles of a block that lie beyond the
-/// last row are tested one by one. In tiles.
-int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, bool packed, const Machine& machine) {
+/// Rows that stay in a cache near by, `in_l2` or the next, while panels pass over them: the fewer blocks of them the
+/// better, for each reads all of the right operand. Of a dynamic number of rows one tile where the right operand is
+/// packed by the way, which all rows pass in any case: tiles of a block that lie beyond the last row are tested one by
+/// one. In tiles.
+int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, bool in_l2, const Machine& machine) {
   const bool dynamic = p.m < 0;
   if (dynamic && p.packs_b) return 1;
-  const int64_t bytes = dynamic && !packed ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
+  const int64_t bytes = in_l2 ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
   const int64_t most = std::max<int64_t>(1, bytes / (std::max<int64_t>(1, p.k) * kWord * mr));
   const int64_t tiles = CeilDiv(std::max<int64_t>(p.m, 0), mr);
   const int64_t blocks = p.packs_b ? 1 : CeilDiv(tiles, most);
@@ -236,10 +252,16 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   plan.nr = machine.vector_lanes(32) >= kLanes && p.n % (2 * kLanes) == 0 ? 2 : 1;
   const int64_t tiles = CeilDiv(std::max<int64_t>(p.m, 0), plan.mr);
   plan.pack_a = CanPackRows(p) && p.n >= kMinPackedColumns && (p.m < 0 || tiles >= kMinPackedTiles);
+  // Rows that stay in the L2 cache are read from there as fast as a copy of them.
+  const bool slow_l3 = HasSlowL3(machine) && !p.packs_b;
+  if (slow_l3) {
+    plan.pack_a = plan.pack_a && p.m < 0;
+    if (ShareSets(p.k, plan.mr, machine)) plan.mr = machine.l1_bytes / kSetBytes;
+  }
   // Panels that are packed just now are in the L2 cache: short rows have to be packed only where all of a tile fall
   // into the same sets of the L1 cache.
   if (p.packs_b) plan.pack_a = plan.pack_a && (p.k > kShortRow || p.k * kWord % kSetBytes == 0);
-  plan.mc_tiles = TilesOfBlock(p, plan.mr, plan.pack_a, machine);
+  plan.mc_tiles = TilesOfBlock(p, plan.mr, slow_l3 || (p.m < 0 && !plan.pack_a), machine);
   if (plan.pack_a && !p.packs_b && p.m >= 0 && p.m < kMaxChunkedRows && HasColumns(p))
     plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
   const int64_t columns = plan.nr * kLanes, column_tiles = CeilDiv(Panels(p), plan.nr);
@@ -291,7 +313,7 @@ void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& m
     if (pack_a && !CanPackRows(p)) continue;
     plan.pack_a = pack_a;
     plan.kc = ShortSums(p);
-    const int64_t all = TilesOfBlock(p, plan.mr, pack_a, machine);
+    const int64_t all = TilesOfBlock(p, plan.mr, p.m < 0 && !pack_a, machine);
     for (const int64_t mc_tiles : {all, std::min(all, near)}) {
       plan.mc_tiles = mc_tiles;
       for (int64_t nc = p.packs_b ? 8 : 1; nc >= 1; nc /= 2) {
