@@ -159,3 +159,24 @@ def test_masked_loads_with_a_last_part_of_one_lane(lanes):
         expected = np.full(lanes, 7, "float32")
         expected[:count] = np.arange(count)
         np.testing.assert_array_equal(result.numpy(), expected)
+
+
+def test_gathers_where_they_are_fast():
+    """Elements that a vector of indices names are gathered on processors that don't take longer for it than for loads."""
+    from treadle import te
+
+    def gather(target):
+        a, at = te.placeholder((100,), name="a"), te.placeholder((64,), "int32", name="at")
+        b = te.compute((64,), lambda i: a[at[i]], "b")
+        s = te.create_schedule(b.op)
+        s[b].vectorize(s[b].split(b.op.axis[0], 16)[1])
+        return treadle.build(s, [a, at, b], target=target)
+
+    assert "vgatherdps" in gather("llvm -mcpu=sapphirerapids").get_source("asm")
+    for slow in ("znver4", "icelake-server", "x86-64-v3"):
+        assert "vgather" not in gather(f"llvm -mcpu={slow}").get_source("asm")
+    rng = np.random.default_rng(0)
+    a, at = rng.random(100, np.float32), rng.integers(0, 100, 64).astype(np.int32)
+    result = treadle.nd.array(np.zeros(64, np.float32))
+    gather("llvm -mcpu=native")(treadle.nd.array(a), treadle.nd.array(at), result)
+    np.testing.assert_array_equal(result.numpy(), a[at])

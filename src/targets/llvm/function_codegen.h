@@ -46,6 +46,10 @@ class ModuleBuilder {
   bool EmulatesIntrinsics() const { return target_->GetIntAttr("emulate-intrinsics", 0) != 0; }
   /// Whether the machine sums products of bfloat16 in float32 with one instruction.
   bool HasBFloat16Dot() const { return has_bfloat16_dot_; }
+  /// Whether gathering elements of 32 bits is faster than loading them one by one: see GatherFeatures.
+  bool HasFastGather() {
+    return features_.vector_bits == 512 && HasFeature("fast-gather") && !HasFeature("prefer-no-gather");
+  }
   /// Whether LLVM's view of the target has a feature, by LLVM's name for it ("avx512vbmi").
   bool HasFeature(const char* name);
   /// Describes a function for debuggers and profilers, where the target has -debug-info; else null. Its name is what

@@ -271,6 +271,18 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
       return b_.CreateShuffleVector(loaded, neighbours->second);
     }
   }
+  // Of indices that follow from the loops' LLVM may find more.
+  const bool whole = count == module_->features().vector_lanes(32) && dtype.bits() == 32;
+  const bool reads = index.as<tir::RampNode>() == nullptr && arith::ReadsData(index);
+  if (mask == nullptr && unit == 1 && whole && reads && module_->HasFastGather()) {
+    llvm::Type* element = module_->MemoryType(dtype.element_of());
+    // Half as many instructions take indices of 32 bits.
+    const auto* wide = index.as<tir::CastNode>();
+    const bool narrow = wide != nullptr && wide->value.dtype().element_of() == DataType::Int(32);
+    Value* pointers = b_.CreateInBoundsGEP(element, VisitExpr(buffer->data), VisitExpr(narrow ? wide->value : index));
+    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(count));
+    return FromMemory(b_.CreateMaskedGather(type, pointers, llvm::Align(static_cast<uint64_t>(dtype.bytes()))), dtype);
+  }
   // Element by element; under a mask, lanes that are off read element 0 of the first lane that is on or nothing.
   Value* result = otherwise != nullptr ? otherwise : llvm::PoisonValue::get(ValueType(dtype));
   const std::function<Value*(int)> pointer_of = LanePointers(buffer, index);
