@@ -108,9 +108,15 @@ bool HasSlowL3(const Machine& machine) {
   return machine.beyond_l2_cycles_per_byte > 2 * Machine().beyond_l2_cycles_per_byte;
 }
 
+/// Rows in the same sets of the L1 cache that a tile reads without loss: as many as there are ways where the L3 cache
+/// is slow (measured on Sapphire Rapids); one on the machines that costs were fitted on.
+int64_t RowsOfSet(const Machine& machine) {
+  return HasSlowL3(machine) ? std::max<int64_t>(1, machine.l1_bytes / kSetBytes) : 1;
+}
+
 /// Whether rows that a tile reads side by side fall into the same sets of the L1 cache, and don't fit these.
 bool ShareSets(int64_t k, int64_t mr, const Machine& machine) {
-  return k * kWord % kSetBytes == 0 && mr > (HasSlowL3(machine) ? machine.l1_bytes / kSetBytes : 1);
+  return k * kWord % kSetBytes == 0 && mr > RowsOfSet(machine);
 }
 
 /// Cycles that bytes of rows take on their way to the registers, once for all of them.
@@ -256,7 +262,7 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   const bool slow_l3 = HasSlowL3(machine) && !p.packs_b;
   if (slow_l3) {
     plan.pack_a = plan.pack_a && p.m < 0;
-    if (ShareSets(p.k, plan.mr, machine)) plan.mr = machine.l1_bytes / kSetBytes;
+    if (ShareSets(p.k, plan.mr, machine)) plan.mr = RowsOfSet(machine);
   }
   // Panels that are packed just now are in the L2 cache: short rows have to be packed only where all of a tile fall
   // into the same sets of the L1 cache.
