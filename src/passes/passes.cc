@@ -46,6 +46,7 @@ void RegisterPasses() {
   RegisterPass("BackwardFoldScaleAxis", [] { return transform::BackwardFoldScaleAxis(); });
   RegisterPass("ForwardFoldScaleAxis", [] { return transform::ForwardFoldScaleAxis(); });
   RegisterPass("FoldScaleAxis", [] { return transform::FoldScaleAxis(); });
+  RegisterPass("MergeSummedConvs", [] { return transform::MergeSummedConvs(); });
   RegisterPass("ToANormalForm", [] { return transform::ToANormalForm(); });
   RegisterPass("ToGraphNormalForm", [] { return transform::ToGraphNormalForm(); });
   RegisterPass("ToBasicBlockNormalForm", [] { return transform::ToBasicBlockNormalForm(); });

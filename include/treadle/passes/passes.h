@@ -61,6 +61,8 @@ Pass BackwardFoldScaleAxis();
 Pass ForwardFoldScaleAxis();
 /// Both directions and constant folding.
 Pass FoldScaleAxis();
+/// Convolutions of one input that are added, and the input itself, become one convolution.
+Pass MergeSummedConvs();
 /// bias_add becomes expand_dims and add.
 Pass CanonicalizeOps();
 /// An upcast that several element-wise consumers use is cloned into each, so that it fuses with all.

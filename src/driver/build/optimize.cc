@@ -202,6 +202,10 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   passes.push_back(BackwardFoldScaleAxis());
   passes.push_back(ForwardFoldScaleAxis());
   passes.push_back(FoldConstant());
+  // Branches without their scales are sums of convolutions; a scale of such a sum can be folded when it is one.
+  passes.push_back(MergeSummedConvs());
+  passes.push_back(BackwardFoldScaleAxis());
+  passes.push_back(FoldConstant());
   // External code generators see the operators of the model, in its layouts.
   if (partition.defined()) passes.push_back(partition);
   // Rules that users register for operators (register_alter_op_layout) come before Treadle's own plan.
