@@ -280,15 +280,15 @@ class AttentionFuser : public MixedModeMutator {
   }
 
   /// Whether it is known to broadcast to the scores, in all but their last dimension. That may have another name than
-  /// the number of keys: the run compares both.
+  /// the number of keys, or be known to nobody (a causal mask plus one that an input gives): the run compares both.
   static bool IsMask(const Expr& e, const TensorTypeNode* scores) {
     const auto* mask = TensorTypeOf(e);
     if (mask == nullptr || mask->dtype != DataType::Float(32) || mask->shape.empty()) return false;
     const size_t rank = mask->shape.size(), skip = scores->shape.size() - rank;
     if (rank > scores->shape.size()) return false;
     const PrimExpr &keys = scores->shape.back(), &masked = mask->shape.back();
-    const bool named = AsConstInt(keys) == nullptr && AsConstInt(masked) == nullptr && !IsAnyDim(masked);
-    if (!named && !SameSize(masked, keys)) return false;
+    const bool open = AsConstInt(keys) == nullptr && AsConstInt(masked) == nullptr;
+    if (!open && !SameSize(masked, keys)) return false;
     for (size_t i = 0; i + 1 < rank; ++i) {
       if (!tir::is_const_int(mask->shape[i], 1) && !SameSize(mask->shape[i], scores->shape[i + skip])) return false;
     }

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -97,6 +98,58 @@ def test_sizes_that_the_run_decides(case, tmp_path):
         x = {name: rng.standard_normal([sizes.get(d, d) for d in shape]).astype(np.float32) for name, shape in shapes.items()}
         expected = definition(x, case.get("transposed", True), ("Div", 3.0))
         np.testing.assert_allclose(list(compiled(**x).values())[0], expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("total", ["total", "past + new"])
+def test_masks_of_unrelated_dimensions(total, tmp_path):
+    """A causal mask plus the one of an input, whose dimension is another than the number of keys for all that is declared."""
+    runtime = pytest.importorskip("onnxruntime")
+    source = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        step (float[b, 2, new, 16] q, float[b, 2, new, 16] k, float[b, 2, past, 16] cache, float[b, total] seen) => (float[b, 2, new, 16] y)
+        <int64 two = {2}, int64 zero = {0}, int64 step = {1}, int64[1] row_axis = {1}, int64[2] head_axes = {1, 2},
+         float four = {4.0}, float least = {-1e9}, float none = {0.0}, float one = {1.0}> {
+            keys = Concat <axis = 2> (cache, k)
+            sizes = Shape (keys)
+            n = Gather (sizes, two)
+            q_sizes = Shape (q)
+            m = Gather (q_sizes, two)
+            p = Sub (n, m)
+            columns = Range (zero, n, step)
+            rows = Range (p, n, step)
+            row = Unsqueeze (rows, row_axis)
+            later = Greater (columns, row)
+            causal = Where (later, least, none)
+            unseen = Sub (one, seen)
+            hidden = Mul (unseen, least)
+            of_heads = Unsqueeze (hidden, head_axes)
+            mask = Add (of_heads, causal)
+            turned = Transpose <perm = [0, 1, 3, 2]> (keys)
+            product = MatMul (q, turned)
+            scaled = Div (product, four)
+            scores = Add (scaled, mask)
+            weights = Softmax <axis = -1> (scores)
+            y = MatMul (weights, keys)
+        }""")
+    source.graph.input[3].type.tensor_type.shape.dim[1].dim_param = total
+    path = tmp_path / "m.onnx"
+    onnx.save(source, path)
+    compiled = treadle.compile(path, threads=1)
+    assert "attention.packing" in compiled.explain()
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(6)
+
+    def feed(b, new, past, total):
+        shapes = {"q": (b, 2, new, 16), "k": (b, 2, new, 16), "cache": (b, 2, past, 16)}
+        x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        return {**x, "seen": (rng.random((b, total)) < 0.8).astype(np.float32)}
+
+    for sizes in ((2, 3, 9, 12), (1, 1, 20, 21), (3, 1, 0, 1), (2, 5, 0, 5), (1, 40, 300, 340), (2, 3, 9, 1)):
+        x = feed(*sizes)
+        np.testing.assert_allclose(compiled(**x)["y"], session.run(None, x)[0], rtol=2e-5, atol=1e-5)
+    for sizes in ((2, 3, 9, 5), (2, 1, 0, 4), (2, 3, 9, 13)):
+        with pytest.raises(treadle.error.ShapeError, match="have to be equal"):
+            compiled(**feed(*sizes))
 
 
 def test_masked_keys_have_no_weight():
