@@ -247,3 +247,24 @@ def test_ranks_that_differ_within_loops_are_refused():
     model = _model([helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], [_value("n", [], INT64), _value("x", ["m", 3])], [_value("y", None)])
     with pytest.raises(treadle.UnsupportedOpError, match="Loop.*a rank that only the run decides"):
         treadle.compile(model)
+
+
+@pytest.mark.parametrize("counts", [[2, 0, 3], [1], [0, 4, 1, 1, 2]])
+def test_repeated_rows_as_a_loop_over_sequences(counts):
+    """repeat_interleave as PyTorch exports it: a branch of a trip that can't be run would give a sequence."""
+    body = helper.make_graph(
+        [helper.make_node("SequenceAt", ["rows", "i"], ["row"]), helper.make_node("SequenceAt", ["times", "i"], ["count"]),
+         helper.make_node("Concat", ["count", "one"], ["shape"], axis=0), helper.make_node("Expand", ["row", "shape"], ["many"]),
+         helper.make_node("Reshape", ["many", "matrix"], ["part"]), helper.make_node("SequenceInsert", ["parts", "part"], ["next"]),
+         helper.make_node("Identity", ["go"], ["on"])], "body",
+        [_value("i", [], INT64), _value("go", [], TensorProto.BOOL), helper.make_tensor_sequence_value_info("parts", FLOAT, None)],
+        [_value("on", [], TensorProto.BOOL), helper.make_tensor_sequence_value_info("next", FLOAT, None)])
+    nodes = [helper.make_node("Constant", [], ["one"], value_ints=[1]), helper.make_node("Constant", [], ["matrix"], value_ints=[-1, 4]),
+             helper.make_node("Shape", ["d"], ["length"]), helper.make_node("Squeeze", ["length"], ["trips"]),
+             helper.make_node("ConstantOfShape", ["length"], ["ones"], value=helper.make_tensor("v", INT64, [1], [1])),
+             helper.make_node("SplitToSequence", ["x", "ones"], ["rows"], axis=0), helper.make_node("SplitToSequence", ["d", "ones"], ["times"], axis=0),
+             helper.make_node("SequenceEmpty", [], ["none"]), helper.make_node("Loop", ["trips", "", "none"], ["all"], body=body),
+             helper.make_node("ConcatFromSequence", ["all"], ["y"], axis=0)]
+    compiled = treadle.compile(_model(nodes, [_value("x", ["n", 4]), _value("d", ["n"], INT64)], [_value("y", ["m", 4])]))
+    x = _numbers(len(counts), 4)
+    np.testing.assert_array_equal(compiled(x=x, d=np.array(counts))["y"], np.repeat(x, counts, axis=0))

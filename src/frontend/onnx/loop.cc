@@ -8,6 +8,7 @@
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/values.h"
 #include "treadle/ir/structural.h"
+#include "treadle/ops/attrs/host.h"
 
 namespace treadle::onnx {
 namespace {
@@ -183,6 +184,19 @@ class LoopMaker {
   std::vector<std::pair<Var, Expr>> captured_;
 };
 
+/// What a branch that can't be run gives instead of a value of this type: an error with this message. Throws
+/// UnsupportedNode of the message where no value can stand for it.
+Expr Raised(ExprBuilder& n, const Type& type, const std::string& message) {
+  const Type element = ops::ElementOfSequence(type);
+  const auto* tensor = (element.defined() ? element : type).as<TensorTypeNode>();
+  if (tensor == nullptr) throw UnsupportedNode(message);
+  Array<PrimExpr> shape =
+      tensor->shape.Map([](const PrimExpr& dim) -> PrimExpr { return AsConstInt(dim) ? dim : PrimExpr(int64_t{-1}); });
+  Expr error = n.Call("raise", {}, {{"message", message}, {"shape", ObjectRef(shape)}, {"dtype", tensor->dtype}});
+  if (!element.defined()) return error;
+  return HostSequence(n, "sequence.insert", {AsSequence(n, n.MakeTuple({})), error}, type);
+}
+
 }  // namespace
 
 std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std::vector<Expr>& yes,
@@ -194,14 +208,7 @@ std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std:
                 : no.empty() ? CarriedType(yes[i])
                              : CommonType(yes[i]->checked_type(), no[i]->checked_type(),
                                           StrCat("output ", i, " of the branches"));
-    auto raise = [&]() -> Expr {
-      const auto* tensor = type.as<TensorTypeNode>();
-      if (tensor == nullptr) throw UnsupportedNode(reason);
-      Array<PrimExpr> shape = tensor->shape.Map(
-          [](const PrimExpr& dim) -> PrimExpr { return AsConstInt(dim) ? dim : PrimExpr(int64_t{-1}); });
-      Expr error = n.Call("raise", {}, {{"message", reason}, {"shape", ObjectRef(shape)}, {"dtype", tensor->dtype}});
-      return AsType(n, error, type);
-    };
+    auto raise = [&]() -> Expr { return AsType(n, Raised(n, type, reason), type); };
     then_values.push_back(yes.empty() ? raise() : AsType(n, yes[i], type));
     else_values.push_back(no.empty() ? raise() : AsType(n, no[i], type));
     types.push_back(type);
