@@ -48,11 +48,26 @@ def test_recurrent(op, gates, direction):
 
 
 @pytest.mark.parametrize("equation, shapes", [("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]), ("ij,kj->ik", [(3, 4), (5, 4)]),
-                                              ("ij->ji", [(2, 3)]), ("...ij,jk", [(2, 2, 3), (3, 4)])])
+                                              ("ij->ji", [(2, 3)]), ("...ij,jk", [(2, 2, 3), (3, 4)]),
+                                              ("bij,jk,bkl->bil", [(2, 3, 4), (4, 5), (2, 5, 3)]), ("i,j,ij->", [(3,), (4,), (3, 4)]),
+                                              ("ab,bc,cd,de", [(2, 3), (3, 4), (4, 5), (5, 2)]), ("i,j,k->kij", [(2,), (3,), (4,)]),
+                                              ("ij,kk,jl->l", [(2, 3), (4, 4), (3, 5)]), ("ij,ij,ij->i", [(2, 3), (1, 3), (2, 3)])])
 def test_einsum(equation, shapes):
-    names = ["a", "b"][:len(shapes)]
+    names = ["a", "b", "c", "d"][:len(shapes)]
     check(helper.make_node("Einsum", names, ["y"], equation=equation),
           {name: floats(*shape) for name, shape in zip(names, shapes)}, 13)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 5, 6), "bijkl"])
+def test_einsum_of_three_operands_is_products(sizes):
+    b, i, j, k, m = sizes
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", (b, i, j)), ("y", (j, k)), ("z", (b, k, m)))]
+    node = helper.make_node("Einsum", ["x", "y", "z"], ["r"], equation="bij,jk,bkl->bil")
+    model = helper.make_model(helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("r", TensorProto.FLOAT, None)]),
+                              opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    assert treadle.relay.frontend.from_onnx(model)[0].astext(show_meta_data=False).count("nn.batch_matmul") == 2
+    feed = {"x": floats(2, 3, 4), "y": floats(4, 5), "z": floats(2, 5, 6)}
+    np.testing.assert_allclose(treadle.compile(model)(**feed)["r"], feed["x"] @ feed["y"] @ feed["z"], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("attributes", [{}, {"is_causal": 1}, {"softcap": 2.0, "scale": 0.3}])

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einstein summation: two operands as a batch of matrix products, others by broadcasting and summing.
+// Einstein summation: operands as batches of matrix products, from the left to the right; single ones and those that
+// broadcast by multiplying and summing.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -132,7 +133,7 @@ Term Spread(const Term& x, const std::string& labels, const Sizes& sizes, const 
 }
 
 /// Two operands that broadcast nowhere: batch x (left x contracted) times batch x (contracted x right).
-Expr Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands, const Sizes& sizes) {
+Term Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands, const Sizes& sizes) {
   std::string batch, contracted, left, right;
   for (char label : e.inputs[0]) {
     bool in_right = e.inputs[1].find(label) != std::string::npos;
@@ -161,6 +162,25 @@ Expr Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands
   }
   if (!summed.empty()) product = product.Sum(summed);
   return Aligned(product, rest, e.output);
+}
+
+/// Operands that broadcast nowhere, multiplied one after the other: what no later operand and not the result has is
+/// summed as soon as possible.
+Term ProductOfAll(NodeImport& n, const Equation& e, const std::vector<Term>& operands, const Sizes& sizes) {
+  Term product = operands[0];
+  std::string have = e.inputs[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
+    std::string later = e.output, left;
+    for (size_t j = i + 1; j < operands.size(); ++j) later += e.inputs[j];
+    for (char label : have + e.inputs[i]) {
+      const bool is_new = left.find(label) == std::string::npos;
+      if (is_new && later.find(label) != std::string::npos) left += label;
+    }
+    if (i + 1 == operands.size()) left = e.output;
+    product = Product(n, {{have, e.inputs[i]}, left}, {product, operands[i]}, sizes);
+    have = left;
+  }
+  return product;
 }
 
 /// The elements where all dimensions with the same label, which are of one size, have the same index, along the first
@@ -229,9 +249,9 @@ Expr ImportEinsum(NodeImport& n) {
   for (char label : e.output) {
     if (!sizes.count(label)) n.Invalid("the result has a label that no operand has");
   }
-  if (e.inputs.size() == 2 && !broadcasts) {
-    for (size_t i = 0; i < 2; ++i) operands[i] = Spread(operands[i], e.inputs[i], sizes, unrelated);
-    return Product(n, e, operands, sizes);
+  if (e.inputs.size() > 1 && !broadcasts) {
+    for (size_t i = 0; i < operands.size(); ++i) operands[i] = Spread(operands[i], e.inputs[i], sizes, unrelated);
+    return ProductOfAll(n, e, operands, sizes);
   }
   std::optional<Term> product;
   for (size_t i = 0; i < e.inputs.size(); ++i) {
