@@ -258,9 +258,11 @@ def test_batches_of_no_images(shape, kernel):
 
 OPEN = [("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6), (1, 8, "d", "h", "w")), ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6, strides=[2, 1, 2]), ("n", 8, 7, "h", "w")),
         ("Conv", (6, 8, 3, 3, 3), dict(pads=[2] * 6, dilations=[2, 2, 2]), (2, 8, "d", 9, 10)), ("Conv", (6, 8, 1, 1, 1), dict(strides=[2, 2, 2]), (1, 8, "d", "h", "w")),
-        ("ConvTranspose", (8, 6, 2, 2, 2), dict(strides=[2, 2, 2]), (1, 8, "d", "h", "w")), ("ConvTranspose", (8, 6, 3, 2, 2), dict(strides=[3, 2, 1]), ("n", 8, 4, "h", "w"))]
-# They have to stay as they are: too few images for a window may come, or nothing tells batch and depth apart.
-OPEN_DEEP = [("Conv", (6, 8, 3, 3, 3), {}, (1, 8, "d", "h", "w")), ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6), ("n", 8, "d", "h", "w"))]
+        ("ConvTranspose", (8, 6, 2, 2, 2), dict(strides=[2, 2, 2]), (1, 8, "d", "h", "w")), ("ConvTranspose", (8, 6, 3, 2, 2), dict(strides=[3, 2, 1]), ("n", 8, 4, "h", "w")),
+        ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6), ("n", 8, "d", "h", "w")), ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6, strides=[2, 2, 2]), ("n", 8, "d", 9, "w")),
+        ("ConvTranspose", (8, 6, 2, 2, 2), dict(strides=[2, 2, 2]), ("n", 8, "d", "h", "w"))]
+# It has to stay as it is: too few images for a window may come.
+OPEN_DEEP = [("Conv", (6, 8, 3, 3, 3), {}, (1, 8, "d", "h", "w"))]
 
 
 @pytest.mark.parametrize("op, weight, attributes, shape", OPEN + OPEN_DEEP)
@@ -282,3 +284,6 @@ def test_volumes_of_open_sizes(op, weight, attributes, shape):
             continue
         expected = ReferenceEvaluator(model).run(None, {"x": x})[0]
         np.testing.assert_allclose(compiled(x=x)["y"], expected, rtol=1e-4, atol=1e-4)
+    if flat and {"n", "d"} <= {*shape}:
+        x = rng.standard_normal([{"n": 0, "d": 4}.get(size, 9 if isinstance(size, str) else size) for size in shape]).astype(np.float32)
+        assert compiled(x=x)["y"].shape[0] == 0

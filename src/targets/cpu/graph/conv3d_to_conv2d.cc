@@ -120,12 +120,27 @@ class Flattener : public MixedModeMutator {
     return OpName(call) == "nn.conv3d_transpose" ? OpenTransposed(pre, call, data) : Expr();
   }
 
-  /// (D * N, C, ..) as (D, N, C, ..), where one of both is known.
-  static Expr Apart(const Expr& flat, const PrimExpr& depth, const PrimExpr& batch) {
+  /// (D * N, C, H, W) as (D, N, C, H, W), for sizes of a result (N, C, D, H, W). Where neither D nor N is known, those
+  /// of `like` (D, N, ..) are read in the run. Null where one is 0.
+  static Expr Apart(const Expr& flat, const Array<PrimExpr>& result, const Expr& like) {
     constexpr int64_t kSplit = -4;
-    const int64_t *d = AsConstInt(depth), *n = AsConstInt(batch);
-    if ((d == nullptr && n == nullptr) || (d != nullptr && *d == 0) || (n != nullptr && *n == 0)) return Expr();
-    return ops::MakeReshape(flat, Ints{kSplit, n != nullptr ? -1 : *d, n != nullptr ? *n : -1, 0, 0, 0});
+    const int64_t *d = AsConstInt(result[2]), *n = AsConstInt(result[0]);
+    if ((d != nullptr && *d == 0) || (n != nullptr && *n == 0)) return Expr();
+    if (d != nullptr || n != nullptr) {
+      return ops::MakeReshape(flat, Ints{kSplit, n != nullptr ? -1 : *d, n != nullptr ? *n : -1, 0, 0, 0});
+    }
+    auto sizes = [](const Expr& e, int64_t begin, int64_t end) {
+      Expr all =
+          ops::CallWith<ops::ShapeOfAttrs>("shape_of", {e}, [](auto& attrs) { attrs.dtype = DataType::Int(64); });
+      return ops::MakeStridedSlice(all, {begin}, {end}, {1}, Ints{0});
+    };
+    const Expr shape = ops::MakeConcatenate({sizes(like, 0, 2), sizes(flat, 1, 4)}, 0);
+    return ops::CallWith<ops::ReshapeAttrs>("dyn.reshape", {flat, shape}, [&](auto& attrs) {
+      attrs.allowzero = true;
+      for (const size_t i : {2, 0, 1, 3, 4}) {
+        attrs.newshape.push_back(IsAnyDim(result[i]) ? PrimExpr(int64_t{-1}) : result[i]);
+      }
+    });
   }
 
   /// (D, N, ..) as (D * N, ..).
@@ -158,8 +173,8 @@ class Flattener : public MixedModeMutator {
     Expr kernel =
         ops::MakeReshape(ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4}), Ints{w[0], w[1] * w[2], w[3], w[4]});
     const Expr joined = Joined(taps == 1 ? parts[0] : ops::MakeConcatenate(parts, 2));
-    const Expr apart = Apart(ops::CallOp("nn.conv2d", {joined, kernel}, PlaneAttrs(a, pads, w), call->span),
-                             type->shape[2], type->shape[0]);
+    const Expr apart =
+        Apart(ops::CallOp("nn.conv2d", {joined, kernel}, PlaneAttrs(a, pads, w), call->span), type->shape, parts[0]);
     return apart.defined() ? ops::MakeTranspose(apart, {1, 2, 0, 3, 4}) : Expr();
   }
 
@@ -168,11 +183,11 @@ class Flattener : public MixedModeMutator {
     const auto weight = StaticShape(pre->args[1]);
     if (!weight || call->args[1].as<ConstantNode>() == nullptr || !PartsDepth(a, *weight)) return Expr();
     const Ints& w = *weight;
+    const Expr deep = ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4});
     const Expr all =
-        ops::CallOp("nn.conv2d_transpose",
-                    {Joined(ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4})), PlaneKernel(call->args[1], w)},
-                    PlaneAttrs(a, w), call->span);
-    Expr apart = Apart(all, data->shape[2], data->shape[0]);
+        ops::CallOp("nn.conv2d_transpose", {Joined(deep), PlaneKernel(call->args[1], w)}, PlaneAttrs(a, w), call->span);
+    const Array<PrimExpr> planes{data->shape[0], w[1] * w[2], data->shape[2], AnyDim(), AnyDim()};
+    Expr apart = Apart(all, planes, deep);
     if (!apart.defined()) return Expr();
     constexpr int64_t kSplit = -4, kMerge = -3;
     apart = ops::MakeReshape(apart, Ints{0, 0, kSplit, w[2], w[1], 0, 0});
