@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors that Treadle raises. Each has `exit_code`: what the command line exits with for it."""
 import builtins
+import errno
 from collections.abc import Sequence
 
 from . import _core
@@ -31,6 +32,12 @@ class ModelFormatError(Error, ValueError):
     """A file or text that can't be read."""
 
     exit_code = 4
+
+
+class FileNotFoundError(Error, builtins.FileNotFoundError):  # noqa: A001 - as Python's own, by which it is caught, too
+    """A file that isn't there."""
+
+    errno = errno.ENOENT
 
 
 class TargetError(Error, ValueError):
@@ -67,6 +74,12 @@ class InternalError(Error):
     exit_code = 70
 
 
+def cannot_open(path: object, problem: OSError) -> Error:
+    """The error for a file that the system doesn't open."""
+    cls = FileNotFoundError if isinstance(problem, (builtins.FileNotFoundError, NotADirectoryError)) else Error
+    return cls(f"can't open {path}: {problem.strerror}")
+
+
 TreadleError = Error
 TVMError = builtins.RuntimeError  # which also what Python's own functions raise is caught by
 # The original's names.
@@ -74,6 +87,6 @@ OpError = OpNotImplemented = OpAttributeUnImplemented = UnsupportedOpError
 OpAttributeRequired = OpAttributeInvalid = ModelFormatError
 DiagnosticError = Error
 
-for _cls in (Error, UnsupportedOpError, ShapeError, DTypeError, ModelFormatError, TargetError, VerifyError, RuntimeError,
+for _cls in (Error, UnsupportedOpError, ShapeError, DTypeError, ModelFormatError, FileNotFoundError, TargetError, VerifyError, RuntimeError,
              RunCancelled, RunTimeout, InternalError):
     _core.register_error(_cls.__name__, _cls)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from . import error as _error
 from . import (_arguments, _binding, _bounded, _context, _core, _evaluate, _feeds, _nd, _notebook, _precision, _progress,
                _quick, _specialise, _weights)
 from ._arguments import SupportsSerialize
@@ -400,8 +401,8 @@ def serialised(model: Any) -> tuple[bytes, str]:
     path = pathlib.Path(_arguments.path("model", model))
     try:
         return path.read_bytes(), str(path.parent)
-    except OSError as error:
-        raise Error(f"can't open {path}: {error.strerror}") from None
+    except OSError as problem:
+        raise _error.cannot_open(path, problem) from None
 
 
 def _located(model):
@@ -412,8 +413,8 @@ def _located(model):
     try:
         with path.open("rb"):
             return path, str(path.parent)
-    except OSError as error:
-        raise Error(f"can't open {model}: {error.strerror}") from None
+    except OSError as problem:
+        raise _error.cannot_open(model, problem) from None
 
 
 DEFAULT_TARGET = "llvm -mcpu=native"

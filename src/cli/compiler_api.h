@@ -79,6 +79,7 @@ struct RecordsSummary {
   size_t lines = 0;
   std::vector<RecordRow> rows;
   std::vector<std::string> faults;  ///< lines that are left out
+  bool foreign = false;             ///< no line is one of a file of records
 };
 
 /// The cache of kernels on disk.

@@ -33,7 +33,7 @@ const DeclaredInput& FindInput(const std::vector<DeclaredInput>& declared, const
     names.push_back(input.name);
     text += (text.empty() ? "" : ", ") + input.name;
   }
-  throw Error(StrCat("the model has no input '", name, "'; it has: ", text, DidYouMean(name, names)));
+  throw Error(StrCat("the model has no input '", name, "'; its inputs are: ", text, DidYouMean(name, names)));
 }
 
 Given ReadGiven(const std::vector<DeclaredInput>& declared, const std::vector<std::string>& inputs) {

@@ -161,7 +161,8 @@ const TensorInfo& FindInput(const Model& model, const std::string& name) {
   }
   std::vector<std::string> names;
   for (const TensorInfo& info : model.inputs()) names.push_back(info.name);
-  throw Error(StrCat("the model has no input '", name, "'; it has: ", Names(model.inputs()), DidYouMean(name, names)));
+  throw Error(
+      StrCat("the model has no input '", name, "'; its inputs are: ", Names(model.inputs()), DidYouMean(name, names)));
 }
 
 /// The input that a tensor without a name is for.

@@ -107,13 +107,21 @@ struct RecordsVerb {
 
   int Run() const {
     std::string text;
+    if (action == "merge" || action == "prune") {
+      if (output.empty()) throw Error(StrCat("records ", action, ": say where to: -o all.jsonl"), ExitCode::kUsage);
+      runtime::CheckOutputPath(output, runtime::FileKind::kText);
+    }
     for (const std::string& file : files) {
       CheckExists(file);
-      text += runtime::ReadFile(file);
+      const std::string own = runtime::ReadFile(file);
+      const RecordsSummary summary = Compiler().check_records(own, false);
+      if (action != "check" && summary.foreign) {
+        throw ModelFormatError(StrCat(file, " isn't a file of records: ", summary.faults[0]));
+      }
+      text += own;
       if (!text.empty() && text.back() != '\n') text += '\n';
     }
     if (action == "merge" || action == "prune") {
-      if (output.empty()) throw Error(StrCat("records ", action, ": say where to: -o all.jsonl"), ExitCode::kUsage);
       WriteText(output, action == "merge" ? Unique(text) : Compiler().prune_records(text));
       return 0;
     }

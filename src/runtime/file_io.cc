@@ -17,8 +17,23 @@
 namespace treadle::runtime {
 namespace {
 
+/// Which Python's users catch by the name of its own.
+class MissingFile : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const override { return "FileNotFoundError"; }
+};
+
 [[noreturn]] void FailRead(const std::string& path, const std::string& reason) {
   throw ModelFormatError(StrCat("can't read ", path, ": ", reason));
+}
+
+/// Says nothing of the file's form.
+[[noreturn]] void FailOpen(const std::string& path, int error) {
+  const std::string message = StrCat("can't read ", path, ": ", std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) throw MissingFile(message);
+  if (error == EACCES || error == EPERM) throw Error(message);
+  throw ModelFormatError(message);
 }
 
 }  // namespace
@@ -32,10 +47,7 @@ bool FileDescriptor::Close() { return close(std::exchange(fd_, -1)) == 0; }
 MappedFile::MappedFile(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0 && (errno == EACCES || errno == EPERM)) {
-    throw Error(StrCat("can't read ", path, ": ", std::strerror(errno)));  // says nothing of the file's form
-  }
-  if (fd.get() < 0) FailRead(path, std::strerror(errno));
+  if (fd.get() < 0) FailOpen(path, errno);
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) FailRead(path, std::strerror(errno));
   if (S_ISDIR(info.st_mode)) FailRead(path, "it is a directory");

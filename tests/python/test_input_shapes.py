@@ -59,7 +59,7 @@ def test_missing_values_are_asked_for_before_compiling(model, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["-i", "maks=ones"], "the model has no input 'maks'; it has: x, mask; did you mean 'mask'?"),
+    (["-i", "maks=ones"], "the model has no input 'maks'; its inputs are: x, mask; did you mean 'mask'?"),
     (["--dim", "height=6", "--dim", "height=7"], "--dim: 'height' is given twice"),
     (["--input-shapes", "x:[1,3,4,4]", "--input-shapes", "x:[1,3,5,5]"], "--input-shapes: input 'x' is given twice"),
     (["--dim", "batch=1", "height=320"], "unexpected argument 'height=320' for run"),

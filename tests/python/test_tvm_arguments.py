@@ -38,7 +38,7 @@ def test_from_onnx_takes_another_opset(onnx_model):
     ({"dtype": {"x": "int8"}}, "input 'x' is float32 in the model, not int8"),
     ({"dtype": "nonsense"}, "there is no element type 'nonsense'"),
     ({"dtype": "int8"}, "no input of the model is int8; there are inputs of float32"),
-    ({"dtype": {"z": "float32"}}, "the model has no input 'z'; it has: x"),
+    ({"dtype": {"z": "float32"}}, "the model has no input 'z'; its inputs are: x"),
     ({"convert_config": {"use_nt_batch_matmul": True}}, "unknown option 'use_nt_batch_matmul'"),
 ])
 def test_from_onnx_refuses_what_has_no_effect(onnx_model, arguments, message):

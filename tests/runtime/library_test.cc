@@ -80,7 +80,9 @@ TEST(Library, FunctionKeepsTheCodeLoaded) {
 
 TEST(Library, MissingFileIsNamed) {
   EXPECT_THAT([] { Model::Load("/nowhere/m.so"); },
-              ThrowsMessage<ModelFormatError>(StrCat("can't read /nowhere/m.so: ", std::strerror(ENOENT))));
+              ThrowsMessage<Error>(StrCat("can't read /nowhere/m.so: ", std::strerror(ENOENT))));
+  EXPECT_THAT([] { Model::Load("/nowhere/m.so"); },
+              ::testing::Throws<Error>(::testing::Property(&Error::code, ExitCode::kUsage)));
   EXPECT_THAT([] { Model::Load(::testing::TempDir()); }, ThrowsMessage<ModelFormatError>(HasSubstr("directory")));
 }
 

@@ -54,6 +54,8 @@ struct RecordFile {
   std::vector<std::string> headers;  ///< lines of other kinds, as they are
   std::vector<std::string> faults;   ///< "line 17: its checksum is wrong", of lines that are left out
   size_t lines = 0;
+  /// Whether it is something else: it has lines, and none of them is one of a file of records.
+  bool foreign() const { return records.empty() && headers.empty() && !faults.empty(); }
 };
 /// Never throws on what the text holds.
 RecordFile ReadRecords(const std::string& text);

@@ -180,7 +180,7 @@ def run(tvmc_package: TVMCPackage, device: str = "cpu", hostname: str | None = N
         there = {info.name: (info.shape, str(info.dtype)) for info in model.inputs}
     unknown = sorted(set(inputs or {}) - set(there))
     if unknown:
-        raise TVMCException(f"the model has no inputs {', '.join(unknown)}; it has {', '.join(sorted(there))}")
+        raise TVMCException(f"the model has no inputs {', '.join(unknown)}; its inputs are: {', '.join(sorted(there))}")
     values = {name: inputs[name] if inputs and name in inputs else _filled(*there[name], fill_mode)
               for name in there}
     for name, value in values.items():

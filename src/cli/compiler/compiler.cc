@@ -251,7 +251,7 @@ TuneResult RunTune(const TuneRequest& request) {
 RecordsSummary CheckRecords(const std::string& text, bool best) {
   driver::RegisterAll();
   const schedule::RecordFile file = schedule::ReadRecords(text);
-  RecordsSummary summary{file.lines, {}, file.faults};
+  RecordsSummary summary{file.lines, {}, file.faults, file.foreign()};
   std::vector<schedule::TuningRecord> records = file.records;
   if (best) {
     std::set<std::string> machines;

@@ -40,7 +40,7 @@ transform::PassContext WithRecords(const transform::PassContext& context, const 
   std::string plans;
   if (path != schedule::kNoRecords) {
     const schedule::RecordFile file = schedule::ReadRecordFile(path);
-    if (file.records.empty() && file.headers.empty() && !file.faults.empty()) {
+    if (file.foreign()) {
       throw ModelFormatError(StrCat(path, " isn't a file of records: ", file.faults[0]));
     }
     const std::string machine = schedule::MachineId(target->Features());

@@ -44,7 +44,7 @@ def _check_dtype(dtype, inputs):
     if isinstance(dtype, dict):
         for name, wanted in dtype.items():
             if name not in names:
-                raise Error(f"dtype: the model has no input '{name}'; it has: {', '.join(names)}")
+                raise Error(f"dtype: the model has no input '{name}'; its inputs are: {', '.join(names)}")
             if str(names[name].dtype) != str(DataType(wanted)):
                 raise DTypeError(f"dtype: input '{name}' is {names[name].dtype} in the model, not {wanted}")
         return
