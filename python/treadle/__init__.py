@@ -17,7 +17,7 @@ from . import driver, topi
 from .contrib import absent as _absent, graph_executor
 from .ir import IRModule
 from ._progress import Progress
-from .model import CancelToken, Model, compile, load, load_plugin
+from .model import CancelToken, Model, compile, limited, load, load_plugin
 from . import pytorch
 from .pytorch import from_torch
 from . import onnxruntime, profiler_vm, report, rpc, script, support
@@ -36,7 +36,7 @@ __all__ = [
     "Model", "ModelFormatError", "Object", "Progress", "ShapeError", "TVMError", "TargetError", "UnsupportedOpError",
     "VerifyError", "arith", "build", "cl", "cmake_prefix_path", "compile", "contrib", "convert", "cpu", "cuda",
     "device", "error", "from_torch", "get_global_func", "gpu", "graph_executor", "instrument", "ir",
-    "list_global_func_names", "load", "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm",
+    "limited", "list_global_func_names", "load", "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm",
     "quantization", "quantize", "register_func", "register_object", "relay", "report", "rpc", "runtime", "target", "te",
     "testing", "tir", "topi", "transform", "tune"]
 

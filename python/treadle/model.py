@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -26,9 +26,10 @@ from ._nd import as_tensor
 from .error import DTypeError, Error, ModelFormatError, ShapeError, VerifyError
 from .target import Target, _text as _target_text
 
-__all__ = ["Context", "Model", "OperatorTime", "TensorInfo", "compile", "load", "load_plugin"]
+__all__ = ["Context", "Model", "OperatorTime", "TensorInfo", "compile", "limited", "load", "load_plugin"]
 
 _api = Api("driver")
+_Result = TypeVar("_Result")
 
 
 class Model:
@@ -613,6 +614,17 @@ def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcp
     if isinstance(data, pathlib.Path):
         return _api.CompileOnnxFile(str(data), options)
     return _api.CompileOnnx(data, directory, options)
+
+
+def limited(function: Callable[..., _Result], *arguments: Any, timeout: float | None = None,
+            cancel: CancelToken | None = None) -> _Result:
+    """Calls a function of a module, or any function that calls some, as Model.run(timeout=, cancel=) runs a model.
+
+    >>> import treadle
+    >>> treadle.limited(max, 1, 2, timeout=0.5)
+    2
+    """
+    return _core.call_limited(function, arguments, _arguments.seconds(timeout), _arguments.cancel_token(cancel))
 
 
 def load_plugin(path: "str | os.PathLike[str]") -> str:

@@ -177,6 +177,13 @@ void BindModel(nb::module_& module) {
       .def(
           "reset", [](const runtime::CancelToken& self) { self.Cancel(false); }, "Takes the wish back.")
       .def_prop_ro("cancelled", &runtime::CancelToken::IsCancelled);
+  module.def(
+      "call_limited",
+      [](const nb::callable& function, const nb::tuple& arguments, double timeout, const runtime::CancelToken* cancel) {
+        const runtime::RunLimitScope limits(Limits(timeout, cancel));
+        return function(*arguments);
+      },
+      nb::arg("function"), nb::arg("arguments"), nb::arg("timeout"), nb::arg("cancel").none());
   module.def("zip_rows", &ZipRows);
 }
 

@@ -157,3 +157,24 @@ def test_compiling_ends_at_its_memory():
 def test_errors_of_the_child_are_those_of_compiling():
     with pytest.raises(treadle.ModelFormatError):
         treadle.compile(b"no model", max_seconds=600)
+
+
+def test_functions_of_modules_end_after_their_time():
+    """Bytecode that counts for hours, called without a model around it."""
+    n, x = treadle.te.var("n", "int64"), treadle.te.placeholder((1,), "int64", "x")
+    k = treadle.te.reduce_axis((0, n), "k")
+    y = treadle.te.compute((1,), lambda i: treadle.te.max(x[i] + k, k), "y")
+    module = treadle.build(treadle.te.create_schedule(y.op), [n, x, y], "stackvm")
+    count = lambda times, **how: treadle.limited(  # noqa: E731
+        module, times, treadle.nd.array(np.zeros(1, np.int64)), result, **how)
+    result = treadle.nd.array(np.zeros(1, np.int64))
+    with pytest.raises(treadle.error.RunTimeout, match="longer than its time limit of 0.05 s"):
+        count(2**40, timeout=0.05)
+    token = treadle.CancelToken()
+    threading.Timer(0.05, token.cancel).start()
+    with pytest.raises(treadle.error.RunCancelled):
+        count(2**40, cancel=token)
+    count(5, timeout=60)
+    assert result.numpy()[0] == 4
+    with pytest.raises(treadle.Error, match="timeout is -1; expected seconds above 0"):
+        treadle.limited(max, 1, 2, timeout=-1)
