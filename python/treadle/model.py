@@ -434,7 +434,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0, quick: bool = False,
             progress: bool | Callable[[_progress.Progress], object] | None = None,
             max_seconds: float | None = None, max_memory: int = 0,
-            weights: "Mapping[str, Any] | str | os.PathLike[str] | None" = None) -> Model:
+            weights: "Mapping[str, Any] | str | os.PathLike[str] | None" = None,
+            overridable: str | Iterable[str] = ()) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name.
@@ -445,6 +446,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     Defaults come from the enclosing transform.PassContext, whose passes and options are added.
     threads: number of threads of a run, 0 for all.
     constants: inputs that are fixed to a value at compile time (axes, sizes, ...), by name.
+    overridable: names of initializers that become inputs, which each run has to give. ONNX permits this for initializers
+    that the graph also lists as inputs. All others stay constants, which makes faster code.
     external: names of external code generators that may take parts of the model, in order of preference; plugins: paths
     of libraries that contain them.
     max_model_memory: maximum number of bytes of the parsed model; 0: about ten times the file size.
@@ -503,6 +506,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
                "disabled_pass": disabled, "required_pass": required,
                "constants": _arguments.mapping("constants", constants, "{'axes': [0, 1]}"),
                "external": _arguments.strings("external", external),
+               "overridable": _arguments.strings("overridable", overridable),
                "max_model_memory": _arguments.whole("max_model_memory", max_model_memory)}
     if not isinstance(quick, bool):
         raise DTypeError(f"quick: expected True or False, got {quick!r}")
@@ -602,13 +606,13 @@ def _compile_kept(data, threads=0, progress=None, **options):
 
 def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, disabled_pass=(),
                       required_pass=(), pass_config=None, constants=None, external=(), max_model_memory=0, progress=None,
-                      more=None):
+                      overridable=(), more=None):
     """The driver's model. `more`: further options of the driver."""
     options = {
         "target": str(target), "opt_level": opt_level, "max_model_memory": max_model_memory, "dims": dict(dims or {}),
         "shapes": dict(shapes or {}), "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
         "disabled_pass": list(disabled_pass), "required_pass": list(required_pass), "external": list(external),
-        "config": _arguments.texts(pass_config), **(more or {})}
+        "overridable": list(overridable), "config": _arguments.texts(pass_config), **(more or {})}
     if progress is not None:
         options["progress"] = progress
     if isinstance(data, pathlib.Path):

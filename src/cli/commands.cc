@@ -43,6 +43,9 @@ void CompileFlags::AddTo(Verb* verb) {
       verb->Add("--disabled-pass", &disabled_pass, "passes to skip").OneEach(),
       verb->Add("--required-pass", &required_pass, "passes to run regardless of the optimisation level").OneEach(),
       verb->Add("!--no-cache", &request.use_cache, "neither read nor write the kernel cache"),
+      verb->Add("--overridable", &overridable,
+                "initializers that become inputs, of those that the graph lists as inputs, too")
+          .OneEach(),
       verb->Add("--max-model-memory", &max_model_memory,
                 "memory limit for the contents of an ONNX file: 2GiB (default: about ten times its size)"),
       verb->Add("--precision", &precision,
@@ -126,6 +129,7 @@ CompileRequest CompileFlags::Parse() const {
                        parsed.dim_ranges.begin()->second, "'"));
   }
   parsed.external = SplitLists(external);
+  parsed.overridable = SplitLists(overridable);
   parsed.disabled_pass = SplitLists(disabled_pass);
   parsed.required_pass = SplitLists(required_pass);
   parsed.pass_config = ParsePairs("--pass-config", pass_config);

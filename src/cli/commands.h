@@ -14,7 +14,8 @@ namespace treadle::cli {
 /// Flags that all verbs which may compile have.
 struct CompileFlags {
   CompileRequest request;
-  std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
+  std::vector<std::string> input_shapes, dims, external, overridable, disabled_pass, required_pass, pass_config, dump,
+      check_passes;
   std::string precision;  ///< of products; empty: as the model states
   std::string accuracy;   ///< strict, default or fast; empty: default
   double max_error = -1;  ///< of outputs, relative to their norm, with precision auto; negative: not given

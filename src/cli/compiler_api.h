@@ -23,6 +23,7 @@ struct CompileRequest {
   std::map<std::string, int64_t> dims;
   std::map<std::string, std::string> dim_ranges;  ///< of dimensions that stay open: "1..8", "32k"
   int opt_level = 3;
+  std::vector<std::string> overridable;  ///< initializers that become inputs
   std::vector<std::string> external, plugins, disabled_pass, required_pass;
   std::map<std::string, std::string> pass_config;
   std::vector<std::string> dump;

@@ -126,6 +126,7 @@ CompileOptions ToOptions(const Map<String, ObjectRef>& flags) {
     if (name == "constants") {
       for (const auto& [input, tensor] : Expect<Map<String, NDArray>>(value)) options.constants[input.str()] = tensor;
     }
+    if (name == "overridable") options.overridable = ToStrings(Expect<Array<String>>(value));
     if (name == "external") options.external = ToStrings(Expect<Array<String>>(value));
     if (name == "disabled_pass") options.disabled_pass = ToStrings(Expect<Array<String>>(value));
     if (name == "required_pass") options.required_pass = ToStrings(Expect<Array<String>>(value));

@@ -44,8 +44,9 @@ struct CompileOptions {
   std::map<std::string, int64_t> dims;                       ///< by symbolic dimension
   std::map<std::string, std::string> dim_ranges;             ///< by symbolic dimension that stays open: DimRange's text
   std::map<std::string, runtime::NDArray> constants;         ///< ONNX inputs that are fixed to a value, by name
-  std::string executor = "auto";      ///< or "graph", "vm": the graph executor if it can run the model
-  std::vector<std::string> external;  ///< external code generators (external/codegen.h), best first; or "auto"
+  std::vector<std::string> overridable;  ///< ONNX initializers that are defaults of inputs: made inputs
+  std::string executor = "auto";         ///< or "graph", "vm": the graph executor if it can run the model
+  std::vector<std::string> external;     ///< external code generators (external/codegen.h), best first; or "auto"
   DumpOptions dump;
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
   /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.

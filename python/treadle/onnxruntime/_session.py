@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """InferenceSession: compiles a model once for all shapes, and in the background for shapes that are seen often."""
+import collections
 import contextlib
 import json
 import os
@@ -160,6 +161,22 @@ class _Models:
             self._background.settle()
 
 
+class _Overridden:
+    """The compiled forms of a model some of whose initializers are inputs, by the names of these."""
+
+    def __init__(self, build):
+        self._build, self._forms, self._lock = build, collections.OrderedDict(), threading.Lock()
+
+    def find(self, given):
+        with self._lock:
+            if given not in self._forms:
+                self._forms[given] = self._build(given)
+                if len(self._forms) > MAX_SPECIALISED:
+                    self._forms.popitem(last=False)
+            self._forms.move_to_end(given)
+            return self._forms[given]
+
+
 class InferenceSession:
     """Same interface as onnxruntime.InferenceSession: get_inputs, get_outputs, run, ...
 
@@ -195,6 +212,7 @@ class InferenceSession:
         self._started = time.time_ns()
         self._models: _Models | None = None
         self._model: _model.Model | None = None
+        self._overridable: dict[str, NodeArg] = {}
         threads = int(getattr(self._options, "intra_op_num_threads", 0) or 0) or global_threads()
         if isinstance(path_or_bytes, (str, os.PathLike)) and os.fspath(path_or_bytes).endswith(".so"):
             self._model = _model.load(path_or_bytes, threads)
@@ -203,7 +221,10 @@ class InferenceSession:
             data, directory = _read(path_or_bytes)
             info, external = self._model_info(data, directory, self._model_path)
             self._override(info)
+            self._overridable = {value["name"]: NodeArg(value) for value in info["overridable"]}
             self._models = self._compile(data, external, info, threads)
+            if self._overridable:
+                self._overridden = _Overridden(lambda given: self._compile(data, external, info, threads, given))
         self._inputs = [NodeArg(value) for value in info["inputs"]]
         self._outputs = [NodeArg(value) for value in info["outputs"]]
         self._meta = ModelMetadata(info)
@@ -233,17 +254,23 @@ class InferenceSession:
         if unknown:
             warnings.warn(f"free dimension override '{unknown[0]}' has no effect: no input has a dimension of that name"
                           f"{_arguments.suggest(unknown[0], named)}", stacklevel=3)
-        for value in [*info["inputs"], *info["outputs"]]:
+        for value in [*info["inputs"], *info["overridable"], *info["outputs"]]:
             value["shape"] = value["shape"] and [self._dims.get(dim, dim) for dim in value["shape"]]
 
-    def _compile(self, data: bytes, directory: str | None, info: Mapping[str, Any], threads: int) -> "_Models":
+    def _compile(self, data: bytes, directory: str | None, info: Mapping[str, Any], threads: int,
+                 given: tuple[str, ...] = ()) -> "_Models":
+        """given: the initializers that are inputs."""
         dims = dict(self._dims)
         level = getattr(self._options, "graph_optimization_level", GraphOptimizationLevel.ORT_ENABLE_ALL)
         options = {"threads": threads, "dims": dims, "opt_level": _LEVELS.get(level, 3)}
-        static = all(isinstance(dim, int) or dim in dims for value in info["inputs"] for dim in value["shape"] or [None])
+        inputs = info["inputs"]
+        if given:
+            options["overridable"] = list(given)
+            inputs = inputs + [value for value in info["overridable"] if value["name"] in given]
+        static = all(isinstance(dim, int) or dim in dims for value in inputs for dim in value["shape"] or [None])
         try:
             quick = getattr(self._options, "_entries", {}).get("treadle.quick") == "1"
-            return _Models(data, directory, info["inputs"], options, static, quick, self._shown_name())
+            return _Models(data, directory, inputs, options, static, quick and not given, self._shown_name())
         except error.UnsupportedOpError as problem:
             raise _errors.NotImplemented(self._named(problem)) from problem
         except error.ModelFormatError as problem:
@@ -269,7 +296,9 @@ class InferenceSession:
         return list(self._outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        return []
+        """Initializers that are inputs of the graph as well: a run may give others. The first run that gives some waits
+        until the model is compiled with these as inputs."""
+        return list(self._overridable.values())
 
     def get_modelmeta(self) -> ModelMetadata:
         return self._meta
@@ -318,7 +347,9 @@ class InferenceSession:
 
     def _find(self, feed):
         """The compiled form to run on these inputs."""
-        model: Any = self._model if self._models is None else self._models.find(feed)
+        given = tuple(name for name in self._overridable if name in feed)
+        models = self._overridden.find(given) if given else self._models
+        model: Any = self._model if models is None else models.find(feed)
         if self._options.enable_profiling:
             self._record(model.create_context().profile(**feed))
         return model
@@ -410,7 +441,7 @@ class InferenceSession:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
         feed = {}
         for name, value in input_feed.items():
-            declared = self._by_name.get(name)
+            declared = self._by_name.get(name) or self._overridable.get(name)
             if declared is None:
                 raise _errors.InvalidArgument(f"Invalid input name: {name}; the model has: {', '.join(self._by_name)}")
             feed[name] = _as_declared(declared, to_array(value))

@@ -42,6 +42,7 @@ driver::CompileOptions ToOptions(const CompileRequest& request) {
   options.input_shapes = request.input_shapes;
   options.dims = request.dims;
   options.dim_ranges = request.dim_ranges;
+  options.overridable = request.overridable;
   options.external = request.external;
   options.dump.stages = request.dump;
   options.dump.directory = request.dump_dir;

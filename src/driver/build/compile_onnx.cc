@@ -60,6 +60,7 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   import_options.shapes = options.input_shapes;
   import_options.dims = options.dims;
   import_options.constants = options.constants;
+  import_options.overridable = options.overridable;
   const Map<String, ObjectRef> ranges = DimRanges(options, &import_options);
   onnx::ImportResult imported = Import(model, import_options, options);
   auto main = Downcast<relay::Function>(imported.mod->Lookup("main"));

@@ -12,6 +12,7 @@
 #include "frontend/onnx/forks.h"
 #include "frontend/onnx/input_types.h"
 #include "frontend/onnx/loop.h"
+#include "frontend/onnx/model_info.h"
 #include "frontend/onnx/moved_weights.h"
 #include "frontend/onnx/node_import.h"
 #include "frontend/onnx/op_versions.h"
@@ -21,6 +22,7 @@
 #include "frontend/onnx/text_operands.h"
 #include "frontend/onnx/values.h"
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 #include "treadle/ir/model_span.h"
 #include "treadle/ops/attrs/host.h"
 #include "treadle/ops/compute.h"
@@ -72,7 +74,9 @@ class Importer : public SubgraphImporter, public WeightSource {
 
  private:
   void CheckOpsets() const;
-  void DefineInitializers(const Graph& graph, Scope& scope);
+  void DefineInitializers(const Graph& graph, Scope& scope, const std::set<std::string>& given = {});
+  /// The initializers that callers or options replace. Throws Error for those that ONNX doesn't let them replace.
+  std::set<std::string> ReplacedInitializers() const;
   void DefineInputs(Scope& scope);
   /// The nodes of a function, whose results the scope has then under their names.
   void ImportFunctionBody(const Graph& body, const OpsetImports& opsets, Scope& scope);
@@ -148,18 +152,38 @@ void Importer::CheckOpsets() const {
   }
 }
 
-void Importer::DefineInitializers(const Graph& graph, Scope& scope) {
+std::set<std::string> Importer::ReplacedInitializers() const {
+  std::set<std::string> known, replaced;
+  for (const ValueInfo* info : OverridableInitializers(model_)) known.insert(info->name);
+  for (const std::string& name : options_.overridable) {
+    if (known.count(name) != 0) {
+      replaced.insert(name);
+      continue;
+    }
+    std::string list;
+    for (const std::string& other : known) list += StrCat(list.empty() ? "" : ", ", QuoteName(other));
+    throw Error(StrCat(QuoteName(name), " isn't an initializer that callers may override, as those are that the graph ",
+                       "lists as inputs, too; there ", list.empty() ? "is none" : StrCat("are: ", list),
+                       DidYouMean(name, {known.begin(), known.end()})));
+  }
+  for (const auto& [name, value] : options_.constants) {
+    if (known.count(name) != 0) replaced.insert(name);
+  }
+  return replaced;
+}
+
+void Importer::DefineInitializers(const Graph& graph, Scope& scope, const std::set<std::string>& given) {
   declared_.CheckInitializers(graph);
   for (const auto& tensor : graph.initializers) {
-    scope.Define(tensor->name, this, tensor->name, tensor);
+    if (given.count(tensor->name) == 0) scope.Define(tensor->name, this, tensor->name, tensor);
   }
   for (const auto& tensor : graph.sparse_initializers) {
-    scope.Define(tensor->values.name, this, tensor->values.name, tensor);
+    if (given.count(tensor->values.name) == 0) scope.Define(tensor->values.name, this, tensor->values.name, tensor);
   }
 }
 
 void Importer::DefineInputs(Scope& scope) {
-  // An input that has an initializer is a weight: the input says that callers may replace it.
+  // An input that has an initializer is a weight, unless it is to be replaced.
   std::vector<const ValueInfo*> inputs;
   for (const ValueInfo& input : model_.graph.inputs) {
     if (scope.values.count(input.name) == 0) inputs.push_back(&input);
@@ -666,7 +690,7 @@ std::vector<Expr> Importer::EncodedOutputs(const std::vector<Expr>& outputs, Sco
 ImportResult Importer::Run() {
   CheckOpsets();
   Scope scope;
-  DefineInitializers(model_.graph, scope);
+  DefineInitializers(model_.graph, scope, ReplacedInitializers());
   DefineInputs(scope);
   Array<Expr> outputs;
   try {

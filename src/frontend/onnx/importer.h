@@ -28,6 +28,9 @@ struct ImportOptions {
   /// Inputs that are fixed to a value when compiling: axes, sizes and the like that a model takes as inputs. They
   /// aren't parameters of the result. Type and shape have to be those that the model declares.
   std::map<std::string, NDArray> constants;
+  /// Initializers that are inputs of the graph as well, which makes them defaults (IR version 4; in older ones every
+  /// initializer is): those listed are inputs of the result, which callers give.
+  std::vector<std::string> overridable;
   /// Weights become constants of the function rather than parameters.
   bool freeze_params = false;
 };

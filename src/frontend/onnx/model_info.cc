@@ -8,6 +8,9 @@
 namespace treadle::onnx {
 namespace {
 
+/// Before, each initializer had to be an input as well, which tells nothing about what callers are to replace.
+constexpr int64_t kFirstIrWithConstants = 4;
+
 /// "tensor(float)", "seq(tensor(int64))", ... : the type strings of the ONNX operator documents.
 std::string TypeText(const TypeProto& type) {
   const auto of = [&](const char* kind, const std::string& inside) { return std::string(kind) + "(" + inside + ")"; };
@@ -40,22 +43,30 @@ Json Describe(const ValueInfo& info) {
   return json;
 }
 
-}  // namespace
-
-std::vector<const ValueInfo*> RequiredInputs(const Model& model) {
-  std::set<std::string_view> initialized;
-  for (const auto& tensor : model.graph.initializers) initialized.insert(tensor->name);
-  for (const auto& tensor : model.graph.sparse_initializers) initialized.insert(tensor->values.name);
+/// The inputs of the graph that have an initializer, or those that have none.
+std::vector<const ValueInfo*> InputsThatAre(bool initialized, const Model& model) {
+  std::set<std::string_view> names;
+  for (const auto& tensor : model.graph.initializers) names.insert(tensor->name);
+  for (const auto& tensor : model.graph.sparse_initializers) names.insert(tensor->values.name);
   std::vector<const ValueInfo*> inputs;
   for (const ValueInfo& info : model.graph.inputs) {
-    if (initialized.count(info.name) == 0) inputs.push_back(&info);
+    if ((names.count(info.name) != 0) == initialized) inputs.push_back(&info);
   }
   return inputs;
 }
 
+}  // namespace
+
+std::vector<const ValueInfo*> RequiredInputs(const Model& model) { return InputsThatAre(false, model); }
+
+std::vector<const ValueInfo*> OverridableInitializers(const Model& model) { return InputsThatAre(true, model); }
+
 std::string ModelInfoJson(const Model& model) {
-  Json json{{"inputs", Json::array()}, {"outputs", Json::array()}};
+  Json json{{"inputs", Json::array()}, {"overridable", Json::array()}, {"outputs", Json::array()}};
   for (const ValueInfo* input : RequiredInputs(model)) json["inputs"].push_back(Describe(*input));
+  if (model.ir_version >= kFirstIrWithConstants) {
+    for (const ValueInfo* input : OverridableInitializers(model)) json["overridable"].push_back(Describe(*input));
+  }
   for (const ValueInfo& output : model.graph.outputs) json["outputs"].push_back(Describe(output));
   json["graph_name"] = model.graph.name;
   json["producer_name"] = model.producer_name;
