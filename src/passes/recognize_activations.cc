@@ -126,7 +126,10 @@ class ActivationRecognizer : public MixedModeMutator {
       Expr inner = BesideNumber(factors[i], "add", 1);
       if (!inner.defined()) continue;
       if (Expr x = OperandOfErf(inner, dtype); x.defined() && factors.size() == 2 && x.same_as(factors[1 - i])) {
-        return Unary("nn.gelu", x, call->span);
+        // It tends to 0 on that side without being kept from infinity.
+        const PrimExpr least = tir::min_value(dtype);
+        const Expr open = BesideNumber(x, "maximum", least.as<FloatImmNode>()->value);
+        return Unary("nn.gelu", open.defined() ? open : x, call->span);
       }
       const CallNode* tanh = AsCallOf(inner, "tanh");
       if (tanh == nullptr || factors.size() > 2) continue;

@@ -30,6 +30,14 @@ TEST(RecognizeActivations, GeluOfModelsIn16Bits) {
              head + "nn.gelu(%x) }");
 }
 
+/// As Gelu is imported: kept from infinity, beyond which the single operator is 0 itself.
+TEST(RecognizeActivations, GeluWithALeastOperand) {
+  const std::string least = "maximum(%x, -3.40282347e+38f)", head = "fn (%x: Tensor[(2, 8), float32]) { ";
+  ExpectPass(transform::RecognizeActivations(),
+             head + "%0 = " + least + "; multiply(multiply(0.5f, %0), add(1f, erf(multiply(%0, 0.707106769f)))) }",
+             head + "nn.gelu(%x) }");
+}
+
 TEST(RecognizeActivations, GeluHoweverFactorsAreGrouped) {
   const std::string sum = "add(erf(divide(%x, 1.41421354f)), 1f)";
   ExpectActivation("multiply(multiply(%x, " + sum + "), 0.5f)", "nn.gelu(%x)");

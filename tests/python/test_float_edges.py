@@ -175,3 +175,18 @@ def test_windows_of_one_element(op, known):
         (y,) = treadle.compile(model).run(None, {} if known else {"size": size})
         start = {"HannWindow": 0, "HammingWindow": 25 / 46 - 21 / 46, "BlackmanWindow": 0}[op]
         np.testing.assert_allclose(y, [start if periodic else np.nan], atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_gelu_of_infinity_is_its_limit(dtype, approximate, opt_level):
+    for size in (1, 3, 64):
+        x = np.resize(np.array([-np.inf, np.inf, np.nan], dtype), size)
+        node = helper.make_node("Gelu", ["x"], ["y"], approximate=approximate)
+        of = helper.np_dtype_to_tensor_dtype(x.dtype)
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", of, [size])],
+                                  [helper.make_tensor_value_info("y", of, [size])])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        result = treadle.compile(model, opt_level=opt_level).run(None, {"x": x})[0]
+        assert_same(np.asarray(result), np.resize(np.array([-0.0, np.inf, np.nan], dtype), size))

@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
+#include "treadle/ir/prim_ops.h"
 
 namespace treadle::onnx {
 namespace {
@@ -132,7 +133,11 @@ Expr ImportSwish(NodeImport& n) {
 
 Expr ImportGelu(NodeImport& n) {
   Arith a(n);
-  Expr x = n.In(0);
+  // -infinity times 0 would be NaN; what the function tends to is 0.
+  const PrimExpr least = tir::min_value(a.dtype);
+  const auto* lowest = least.as<FloatImmNode>();
+  if (lowest == nullptr) n.Invalid(StrCat("the operand is ", a.dtype, ", expected floats"));
+  Expr x = n.Call("maximum", {n.In(0), a.Num(lowest->value)});
   std::string approximate = n.Str("approximate", "none");
   if (approximate == "none") {
     Expr erf = n.Call("erf", {a.Mul(x, a.Num(std::sqrt(0.5)))});
