@@ -37,11 +37,13 @@ Shapes ReshapeShapes(const Attrs& attrs, const Array<TensorType>& operands, cons
   bool allowzero = AttrsOrDefault<ReshapeAttrs>(attrs)->allowzero;
   Array<PrimExpr> codes;
   // What is copied is no part of what -1 stands for, so that it may be empty; beside another 0 nothing tells it.
-  PrimExpr known = Index(1), total = Index(1);
+  PrimExpr known = Index(1), total = Index(1), inferred = Index(0);
   const size_t length = Length(operands[1]);
   for (size_t i = 0; i < length; ++i) {
     PrimExpr code = element(1, static_cast<int64_t>(i));
-    PrimExpr factor = Select(tir::equal(code, Index(-1)), Index(1), code);
+    const PrimExpr infers = tir::equal(code, Index(-1));
+    PrimExpr factor = Select(infers, Index(1), code);
+    inferred = inferred + Select(infers, Index(1), Index(0));
     if (!allowzero && i < shape.size()) {
       const PrimExpr copies = tir::equal(code, Index(0));
       factor = Select(copies, Index(1), factor);
@@ -58,7 +60,8 @@ Shapes ReshapeShapes(const Attrs& attrs, const Array<TensorType>& operands, cons
   const PrimExpr by = tir::max(known, Index(1));
   const PrimExpr empty = tir::equal(DimProduct(shape, 0, shape.size()), Index(0));
   const PrimExpr odd = tir::And(empty, tir::not_equal(tir::floormod(total, by), Index(0)));
-  const PrimExpr rest = Select(tir::Or(tir::equal(known, Index(0)), odd), Index(-1), tir::floordiv(total, by));
+  const PrimExpr open = tir::Or(tir::equal(known, Index(0)), inferred > Index(1));
+  const PrimExpr rest = Select(tir::Or(open, odd), Index(-1), tir::floordiv(total, by));
   return {codes.Map([&](const PrimExpr& code) { return Select(tir::equal(code, Index(-1)), rest, code); })};
 }
 

@@ -179,3 +179,42 @@ def test_operands_that_say_where_kernels_read(text, good, position, wrong, expec
         relay.build(module, target="llvm", params={"c": bad})
     with pytest.raises(treadle.error.ShapeError, match="has to be a constant"):
         relay.build(module, target="llvm")
+
+
+def test_two_inferred_sizes_are_refused_of_few_elements_too():
+    run = compiled("Reshape", [("f", [None]), ("i", [2])])
+    np.testing.assert_array_equal(run(X[0], [2, -1])[0], X[0].reshape(2, 2))
+    for elements in (0, 1, 4):
+        with pytest.raises(treadle.Error, match="pick.*new shape can't be told|pick.*keeps the number of elements"):
+            run(X[0, :elements], [-1, -1])
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_axes_that_are_given_twice(keepdims):
+    """As of axes that are known when compiling."""
+    run = compiled("ReduceSum", [("f", [5, 4]), ("i", [2])], keepdims=keepdims)
+    for axes in ([1, 1], [0, -2]):
+        with pytest.raises(treadle.Error, match="pick.*number of different axes 1; expected 2"):
+            run(X, axes)
+
+
+@pytest.mark.parametrize("size", [7, 2])
+def test_parts_that_lack_elements(size):
+    for dynamic in (False, True):
+        with pytest.raises(treadle.Error, match="elements don't make 5 parts|number of elements that are split"):
+            compiled("Split", [("f", [size])], outputs=5, num_outputs=5, dynamic=dynamic)(np.zeros(size, np.float32))
+    parts = compiled("Split", [("f", [8])], outputs=5, num_outputs=5, dynamic=True)(np.arange(8, dtype=np.float32))
+    assert [part.size for part in parts] == [2, 2, 2, 2, 0]
+
+
+@pytest.mark.parametrize("numbers", [(np.nan, 1, 1), (0, np.nan, 1), (0, 3, np.nan), (0, np.inf, 1), (np.inf, 3, 1)])
+def test_ranges_that_are_not_finite(numbers):
+    numbers = [np.float32(number) for number in numbers]
+    with pytest.raises(treadle.Error, match="pick.*number of elements"):
+        compiled("Range", [("f", [])] * 3)(*numbers)
+    names = ["a", "b", "c"]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, []) for name in names]
+    graph = helper.make_graph([helper.make_node("Range", names, ["y"])], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    with pytest.raises(treadle.Error, match="number of elements isn't finite|'delta' is 0"):
+        treadle.compile(model, constants=dict(zip(names, numbers)))

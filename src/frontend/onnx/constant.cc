@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants and tensors made from numbers.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/forks.h"
 #include "frontend/onnx/narrow_types.h"
@@ -97,11 +100,45 @@ Expr ImportConstantOfShape(NodeImport& n) {
   return n.Const(array);
 }
 
+/// Integers from `start` up or down to `limit`; they may be as far apart as their type allows.
+Term CountOfSteps(const Term& start, const Term& limit, const Term& delta) {
+  const DataType wide = DataType::UInt(64);
+  auto bits = [&](const Term& x) { return x.As(DataType::Int(64)).As(wide); };
+  const Term up = delta > 0, from = bits(start), to = bits(limit), step = bits(delta);
+  const Term span = up.Select(to - from, from - to), size = up.Select(step, step.Number(0) - step);
+  const Term count = (span - 1) / size + 1;
+  const Term any = up.Select(start < limit, limit < start);
+  return any.Select(count.Op("minimum", count.Number(0x1p62)), 0).As(DataType::Int(64));
+}
+
+Expr ImportRunTimeRange(NodeImport& n) {
+  DataType dtype = n.DType(0);
+  Expr start = n.Reshape(n.In(0), Ints{}), limit = n.Reshape(n.In(1), Ints{}), delta = n.Reshape(n.In(2), Ints{});
+  Expr count;
+  auto step = dtype.is_integral() ? n.KnownElements(delta) : std::nullopt;
+  if (step && (*step)[0] == 0) n.Invalid("'delta' is 0");
+  if (dtype.is_integral() && !step) delta = CheckedValues(n, delta, "not_zero", IntNum(n, 0), "delta");
+  if (step && (*step)[0] == 1) {
+    count = n.Call("subtract", {n.Cast(limit, DataType::Int(64)), n.Cast(start, DataType::Int(64))});
+  } else if (dtype.is_integral()) {
+    count = CountOfSteps({n, start}, {n, limit}, {n, delta});
+  } else {
+    Expr span = n.Call("subtract", {limit, start});
+    Expr ratio = n.Call("divide", {n.Cast(span, DataType::Float(64)), n.Cast(delta, DataType::Float(64))});
+    constexpr int64_t kMost = int64_t{1} << 62, kNotFinite = std::numeric_limits<int64_t>::max();
+    const Expr steps = n.Call("maximum", {n.Cast(n.Call("ceil", {ratio}), DataType::Int(64)), IntNum(n, 0)});
+    count = n.Call("where", {n.Call("isfinite", {ratio}), steps, IntNum(n, kNotFinite)});
+    count = CheckedValues(n, count, "at_most", IntNum(n, kMost), "number of elements");
+  }
+  Expr numbers = n.Cast(Iota(n, count), dtype);
+  return n.Call("add", {start, n.Call("multiply", {numbers, delta})});
+}
+
 /// Numbers from `start` on; nothing when `limit` is on the other side.
 Expr ImportRange(NodeImport& n) {
   DataType dtype = n.DType(0);
   if (n.Int("stash_type", 1) != 1) n.Unsupported("'stash_type' other than float isn't implemented");
-  if (!n.IsKnown(0) || !n.IsKnown(1) || !n.IsKnown(2)) return ImportDynamicRange(n);
+  if (!n.IsKnown(0) || !n.IsKnown(1) || !n.IsKnown(2)) return ImportRunTimeRange(n);
   auto scalar = [&](size_t i, const char* name) {
     NDArray value = n.Constant(i, name);
     if (value.size() != 1) n.Invalid(StrCat("'", name, "' isn't a scalar"));
@@ -111,7 +148,8 @@ Expr ImportRange(NodeImport& n) {
   double step = DoublesOf(delta)[0];
   if (step == 0 || std::isnan(step)) n.Invalid("'delta' is 0");
   double count = std::ceil((DoublesOf(limit)[0] - DoublesOf(start)[0]) / step);
-  if (!(count > 0)) count = 0;
+  if (!std::isfinite(count)) n.Invalid("the number of elements isn't finite");
+  count = std::max(count, 0.0);
   constexpr int64_t kMostElements = kMaxStoredBytes / 8;
   if (count > static_cast<double>(kMostElements)) n.Unsupported("a range of so many elements isn't implemented");
   auto size = static_cast<size_t>(count);

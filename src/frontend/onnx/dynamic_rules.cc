@@ -39,12 +39,11 @@ bool AllKnown(const std::optional<std::vector<PrimExpr>>& elements) {
   return elements && std::all_of(elements->begin(), elements->end(), [](const PrimExpr& e) { return e.defined(); });
 }
 
-/// Numbers 0, 1, .. below a count.
+}  // namespace
+
 Expr Iota(NodeImport& n, const Expr& count) {
   return WithDims(n, n.Call("dyn.iota", {ScalarOf(n, count)}), SizeHints(n.ShapeElements(count), 1));
 }
-
-}  // namespace
 
 Expr DimOf(NodeImport& n, const Expr& x, int axis) {
   if (axis < 0 || axis >= RankOf(x)) n.Invalid(StrCat("an operand of rank ", RankOf(x), " has no axis ", axis));
@@ -505,8 +504,13 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
       for (int64_t i = 0; i < outputs; ++i) equal.push_back(n.Item(tuple, static_cast<int>(i)));
       return equal;
     }
-    Expr size =
-        n.Call("floor_divide", {n.Call("add", {DimOf(n, x, axis), IntScalar(n, outputs - 1)}), IntScalar(n, outputs)});
+    Expr extent = DimOf(n, x, axis);
+    Expr size = n.Call("floor_divide", {n.Call("add", {extent, IntScalar(n, outputs - 1)}), IntScalar(n, outputs)});
+    if (outputs > 2) {  // the last part may be empty, but doesn't lack elements
+      const Expr before = n.Call("multiply", {size, IntScalar(n, outputs - 1)});
+      extent = CheckedValues(n, extent, "at_least", before, "number of elements that are split");
+      size = n.Call("floor_divide", {n.Call("add", {extent, IntScalar(n, outputs - 1)}), IntScalar(n, outputs)});
+    }
     std::vector<Expr> parts(static_cast<size_t>(outputs), n.Reshape(size, {1}));
     sizes = outputs == 1 ? parts[0] : n.Concat(Array<Expr>(parts), 0);
   }
@@ -519,37 +523,6 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
     begin = end;
   }
   return parts;
-}
-
-/// Integers from `start` up or down to `limit`; they may be as far apart as their type allows.
-Term CountOfSteps(const Term& start, const Term& limit, const Term& delta) {
-  const DataType wide = DataType::UInt(64);
-  auto bits = [&](const Term& x) { return x.As(kInt64).As(wide); };
-  const Term up = delta > 0, from = bits(start), to = bits(limit), step = bits(delta);
-  const Term span = up.Select(to - from, from - to), size = up.Select(step, step.Number(0) - step);
-  const Term count = (span - 1) / size + 1;
-  const Term any = up.Select(start < limit, limit < start);
-  return any.Select(count.Op("minimum", count.Number(0x1p62)), 0).As(kInt64);
-}
-
-Expr ImportDynamicRange(NodeImport& n) {
-  DataType dtype = n.DType(0);
-  Expr start = ScalarOf(n, n.In(0)), limit = ScalarOf(n, n.In(1)), delta = ScalarOf(n, n.In(2));
-  Expr count;
-  auto step = dtype.is_integral() ? n.KnownElements(delta) : std::nullopt;
-  if (step && (*step)[0] == 0) n.Invalid("'delta' is 0");
-  if (dtype.is_integral() && !step) delta = CheckedValues(n, delta, "not_zero", IntScalar(n, 0), "delta");
-  if (step && (*step)[0] == 1) {
-    count = n.Call("subtract", {n.Cast(limit, kInt64), n.Cast(start, kInt64)});
-  } else if (dtype.is_integral()) {
-    count = CountOfSteps({n, start}, {n, limit}, {n, delta});
-  } else {
-    Expr span = n.Call("subtract", {limit, start});
-    Expr ratio = n.Call("divide", {n.Cast(span, DataType::Float(64)), n.Cast(delta, DataType::Float(64))});
-    count = n.Cast(n.Call("ceil", {ratio}), kInt64);
-  }
-  Expr numbers = n.Cast(Iota(n, count), dtype);
-  return n.Call("add", {start, n.Call("multiply", {numbers, delta})});
 }
 
 Expr ImportDynamicEyeLike(NodeImport& n) {

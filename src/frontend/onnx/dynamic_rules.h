@@ -13,6 +13,8 @@ namespace treadle::onnx {
 
 /// Dimension `axis` as an int64 scalar.
 relay::Expr DimOf(NodeImport& n, const relay::Expr& x, int axis);
+/// The numbers from 0 on, so many as an int64 scalar says.
+relay::Expr Iota(NodeImport& n, const relay::Expr& count);
 
 relay::Expr ImportDynamicReshape(NodeImport& n);
 relay::Expr ImportDynamicFlatten(NodeImport& n, int axis);
@@ -27,7 +29,6 @@ Term SizeOfSampled(const Term& x, int axis, const Term& size);
 /// `widths`: (rank, 2), int64. Modes that repeat elements reject dimensions that have none when the model runs.
 relay::Expr PadByWidths(const Term& x, const Term& widths, const relay::Expr& value, const std::string& mode);
 std::vector<relay::Expr> ImportDynamicSplit(NodeImport& n, int axis);
-relay::Expr ImportDynamicRange(NodeImport& n);
 relay::Expr ImportDynamicEyeLike(NodeImport& n);
 relay::Expr ImportDynamicOneHot(NodeImport& n);
 /// The two values of OneHot; a vector of unknown length is checked when it runs.

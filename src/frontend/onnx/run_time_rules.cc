@@ -68,8 +68,7 @@ RunTimeReduction::RunTimeReduction(NodeImport& n, bool keepdims, bool noop) : ke
   }
   const int64_t* length = AsConstInt(axes.shape()[0]);
   if (length == nullptr && !keepdims) throw UnknownLength{1, "axes"};
-  // Those that are given twice tell another rank of the result.
-  AxisOrder order = AxesLast(axes, rank_, !keepdims);
+  AxisOrder order = AxesLast(axes, rank_, /*distinct=*/true);
   if (length == nullptr && !noop) {  // no axes at all: all of them
     Term none = DimOf(axes, 0) == 0;
     Term dims = Iota(IntNum(n, rank_));
