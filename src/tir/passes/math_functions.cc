@@ -109,16 +109,24 @@ class MathBuilder {
     PrimExpr scale = Num(x0, std::ldexp(1.0, kShift));
     PrimExpr x = Bind(min(max(x0, Num(x0, -87.3)), Num(x0, 70.0)));
     auto [power, nf] = NearestPowerOfTwo(Bind(x * Num(x, -kLog2E)), kShift);
-    PrimExpr r = Bind(Bind(Num(x, 0) - x - nf * Num(x, 0.693359375)) - nf * Num(x, -2.12194440054690583e-4));
-    return scale / Bind(ExpReduced(r) * power + scale);
+    // What is reduced is x instead of -x, which saves the negation.
+    PrimExpr r = Bind(Bind(x + nf * Num(x, 0.693359375)) + nf * Num(x, -2.12194440054690583e-4));
+    return scale / Bind(ExpReduced(r, /*sign=*/-1) * power + scale);
   }
 
-  /// exp(r) for |r| <= ln(2) / 2.
-  PrimExpr ExpReduced(const PrimExpr& r) {
+  /// exp(sign * r) for |r| <= ln(2) / 2; `sign` of float64 is 1.
+  PrimExpr ExpReduced(const PrimExpr& r, int sign = 1) {
     if (r.dtype().bits() == 64) return Bind(Expm1Reduced(r) + Num(r, 1));
     // A minimax fit of the relative error, 2e-9; after rounding results are within 8e-8.
-    return Polynomial(r, {1, 1, 0.49999999368070147, 0.16666663912607252, 0.04167295058982955, 0.008357439154276097,
-                          0.0013400041137076053});
+    std::vector<double> c = {1,
+                             1,
+                             0.49999999368070147,
+                             0.16666663912607252,
+                             0.04167295058982955,
+                             0.008357439154276097,
+                             0.0013400041137076053};
+    for (size_t i = 1; i < c.size(); i += 2) c[i] *= sign;
+    return Polynomial(r, c);
   }
   /// exp(r) - 1 for those.
   PrimExpr Expm1Reduced(const PrimExpr& r) {
