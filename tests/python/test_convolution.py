@@ -75,6 +75,7 @@ LAYERS = {
     "winograd_wide": Layer(1, 64, (9, 130), 32, (3, 3), pads=(1, 1, 1, 1)),
     "winograd_many_channels": Layer(1, 512, (14, 14), 128, (3, 3), pads=(1, 1, 1, 1), follow=()),
     "winograd_small_tiles": Layer(1, 512, (7, 7), 512, (3, 3), pads=(1, 1, 1, 1)),
+    "groups_strided_in_strips": Layer(2, 64, (67, 70), 96, (3, 3), strides=(2, 2), pads=(1, 0, 2, 1), group=4, follow=("add",)),
     "winograd_strided": Layer(1, 96, (28, 28), 64, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
     "winograd_strided_odd_size_two_images": Layer(2, 64, (45, 39), 96, (3, 3), strides=(2, 2), follow=("add", "relu")),
     "winograd_strided_lopsided_padding": Layer(1, 128, (32, 50), 64, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0)),

@@ -271,6 +271,22 @@ double LayoutChangeCycles(const ConvProblemNode& p, const Machine& machine) {
   return 2 * bytes * static_cast<double>(p.ih * p.iw) * machine.beyond_l2_cycles_per_byte;
 }
 
+double StripCycles(const ConvProblemNode& p, int64_t rows, int64_t channels, int64_t element_bytes, bool padded,
+                   const Machine& machine) {
+  const int64_t read = (rows - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
+  const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * channels;
+  const auto bytes = static_cast<double>(elements * element_bytes);
+  double cycles = bytes * machine.beyond_l2_cycles_per_byte + (padded ? Fitted().depthwise_pad_byte * bytes : 0);
+  if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
+    cycles += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;
+  }
+  // What is made then goes to the next cache and comes back.
+  if (padded && bytes > static_cast<double>(machine.l2_bytes)) cycles += 2 * bytes * machine.beyond_l2_cycles_per_byte;
+  return cycles;
+}
+
+bool HasPadding(const ConvProblemNode& p) { return p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0; }
+
 namespace {
 
 /// One constant for all calls that have the weight, so that what is made of it is one, too.

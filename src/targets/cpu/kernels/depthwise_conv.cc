@@ -132,18 +132,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
                fitted.depthwise_store * registers +
                fitted.depthwise_tile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
   if (WidensInRegisters(p, machine)) row *= fitted.depthwise_widen;
-  // Rows that a strip reads, of one block of channels.
   const int64_t strips = CeilDiv(p.oh, plan.oh_block);
-  const int64_t read = (plan.oh_block - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
-  const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * p.oc_block;
-  const double bytes = static_cast<double>(elements * (pairs ? 2 : p.dtype.bytes()));
-  const bool padded = pairs || p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0;
-  double strip = bytes * machine.beyond_l2_cycles_per_byte + (padded ? fitted.depthwise_pad_byte * bytes : 0);
-  if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
-    strip += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;
-  }
-  // What is made then goes to the next cache and comes back.
-  if (padded && bytes > static_cast<double>(machine.l2_bytes)) strip += 2 * bytes * machine.beyond_l2_cycles_per_byte;
+  const double strip =
+      StripCycles(p, plan.oh_block, p.oc_block, pairs ? 2 : p.dtype.bytes(), pairs || HasPadding(p), machine);
   const int64_t blocks = p.oc / p.oc_block, batch = std::max<int64_t>(1, p.batch);
   const double alone = static_cast<double>(batch * blocks) * (rows * row + static_cast<double>(strips) * strip);
   const int64_t threads = ModelledThreads(machine);

@@ -166,6 +166,13 @@ ConvSizes SizesOf(const ConvProblemNode& p, bool skip_padding) {
   return ConvSizes(skipping);
 }
 
+/// Whether a tile is all outputs of a group: then strips belong to groups, too, and pad what they read themselves, as
+/// little is computed per element of it. Where channels are looked up, each group would pad all of the input.
+bool PadsByGroups(const ConvSizes& s, const DirectConvPlanNode& plan) {
+  return s.oc_blocks_per_group < s.oc_blocks && s.oc_blocks_per_group == plan.tile_oc && plan.ic_chunk == 0 &&
+         !s.fused_spatial && !s.selects;
+}
+
 /// Tiles of a strip of `oh_block` rows that use the same weights.
 int64_t WeightReuse(const ConvSizes& s, int64_t oh_block, int64_t tile_ow) {
   if (oh_block < 0 || s.ow < 0) return kSymbolicWidth;
@@ -281,7 +288,12 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
     tile_cycles += tiles * Fitted().tile_select / static_cast<double>(plan.tile_oc);
   }
   if (!s.fused_spatial) tile_cycles *= static_cast<double>(plan.oh_block);
-  const double alone = CyclesAlone(s, plan, tile_cycles, machine);
+  double alone = CyclesAlone(s, plan, tile_cycles, machine);
+  if (HasPadding(p) && !dynamic && PadsByGroups(s, plan)) {
+    const double strips = static_cast<double>(CeilDiv(s.oh, plan.oh_block) * p.groups);
+    alone += strips * StripCycles(p, plan.oh_block, p.ic / p.groups, 4, true, machine) -
+             machine.beyond_l2_cycles_per_byte * s.input_bytes;
+  }
   const int64_t threads = ModelledThreads(machine);
   // The time on one thread and that on all cores count alike.
   const double image = threads == 1 ? alone : (alone + CyclesOfThreads(s, plan, alone, threads, machine)) / 2;
@@ -397,11 +409,11 @@ struct ConvLoops {
   }
 };
 
-/// Groups whose blocks of outputs make one tile: the padded input of some rows is made just before use, as little is
-/// computed per element of it.
-void ScheduleGroups(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, const BlockRV& pad, double work) {
+/// Groups whose blocks of outputs make one tile: the padded input of a strip is made just before use.
+void ScheduleGroups(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, const BlockRV& pad, int64_t oh_block,
+                    double work) {
   std::vector<LoopRV>& out = loops.out;
-  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(RowsAtOnce(Extent(sch, out[2])))});
+  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(oh_block)});
   std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(loops.tile_ow)});
   sch.Reorder({loops.channels[0], rows[0], rows[1], parts[0], loops.channels[1], parts[1], out[4]});
   ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes, 1, loops.steps);
@@ -479,7 +491,6 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const auto& plan = *chosen.as<DirectConvPlanNode>();
   const SpatialSum conv{stages.anchor(), OutputOf(sch, stages, s.fused_spatial), s.fused_spatial ? 1 : 2};
   double work = Work(sch, conv.block);
-  const BlockRV pad = stages.Find("pad");
   ConvLoops loops;
   loops.out = sch.GetLoops(conv.output);
   TREADLE_ICHECK(loops.out.size() == 5) << "blocked outputs have five loops";
@@ -489,7 +500,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   loops.oc_group = plan.oc_group;
   loops.ic_chunk = plan.ic_chunk;
   loops.steps = StepsAtOnce({plan.tile_ow, plan.tile_oc}, s.oc_block, machine, s.selects);
-  if (plan.oh_block < s.oh) {
+  const BlockRV pad = stages.Find("pad");
+  const bool by_groups = pad.defined() && PadsByGroups(s, plan);
+  if (plan.oh_block < s.oh && !by_groups) {
     std::vector<LoopRV> parts = sch.Split(out[2], {kRest, PrimExpr(plan.oh_block)});
     loops.strip = parts[0];
     out[2] = parts[1];
@@ -500,11 +513,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   // The inner of the two stays in registers while the outer passes.
   const int last = 1 + conv.spatial_axes;
   loops.unrolled = plan.tile_oc > plan.tile_ow ? std::vector<int>{1, last} : std::vector<int>{last, 1};
-  // Where channels are looked up, each group would pad all of the input.
-  const bool one_tile = s.oc_blocks_per_group < s.oc_blocks && s.oc_blocks_per_group == plan.tile_oc &&
-                        conv.spatial_axes == 2 && !s.selects;
-  if (pad.defined() && one_tile && plan.ic_chunk == 0 && !loops.strip.defined()) {
-    ScheduleGroups(sch, conv, loops, pad, work);
+  if (by_groups) {
+    ScheduleGroups(sch, conv, loops, pad, plan.oh_block < 1 ? RowsAtOnce(plan.oh_block) : plan.oh_block, work);
     return;
   }
   if (pad.defined()) ScheduleInjective(sch, pad);
