@@ -82,3 +82,14 @@ def test_workers_that_cannot_start_end_the_run(tmp_path):
     done = fuzz("--seed", SEED, "--count", 3, "--output", tmp_path, python_path=str(tmp_path))
     assert done.returncode == 1
     assert "a worker can't start (exit 1)" in done.stderr and "not built" in done.stderr
+
+
+def test_strings_are_saved_as_they_are(tmp_path):
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.STRING, [2])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "g", [value],
+                                   [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.STRING, [2])])
+    words = np.array(["a", "bcd"], object)
+    case = graphs.Case(onnx.helper.make_model(graph, ir_version=10), [{"x": words}], {})
+    shrink.save(case, tmp_path / "case")
+    again = shrink.load(tmp_path / "case").feeds[0]["x"]
+    assert again.dtype == object and again.tolist() == words.tolist()

@@ -137,12 +137,21 @@ def shrink(case, fails, steps=300, evaluate=intermediates):
     return case
 
 
+def _stored(arrays):
+    """Strings as NumPy's own type: objects would be pickled."""
+    return {name: a.astype(str) if np.asarray(a).dtype == object else a for name, a in arrays.items()}
+
+
+def _restored(array):
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
 def save(case, path):
     """path.onnx, and path.npz: operands NAME (of world w: NAME@w)."""
     onnx.save(case.model, f"{path}.onnx")
     arrays = {name if w == 0 else f"{name}@{w}": a for w, feed in enumerate(case.feeds) for name, a in feed.items()}
     arrays.update({f"allowed:{name}": np.float64(e) for name, e in case.errors.items()})
-    np.savez(f"{path}.npz", **arrays)
+    np.savez(f"{path}.npz", **_stored(arrays))
 
 
 def load(path):
@@ -153,7 +162,7 @@ def load(path):
             errors[name[8:]] = float(array)
         else:
             name, _, world = name.partition("@")
-            feeds.setdefault(int(world or 0), {})[name] = array
+            feeds.setdefault(int(world or 0), {})[name] = _restored(array)
     return Case(model, [feeds[w] for w in sorted(feeds)] or [{}], errors)
 
 
@@ -162,7 +171,8 @@ def load(path):
 def save_intermediates(case, path):
     """What load_intermediates reads: path.values.npz."""
     values = intermediates(case)
-    np.savez(f"{path}.values.npz", **{f"{name}@{w}": a for name, arrays in values.items() for w, a in enumerate(arrays)})
+    np.savez(f"{path}.values.npz", **_stored(
+        {f"{name}@{w}": a for name, arrays in values.items() for w, a in enumerate(arrays)}))
 
 
 def load_intermediates(path):
@@ -170,5 +180,5 @@ def load_intermediates(path):
     with np.load(f"{path}.values.npz") as arrays:
         for key, array in arrays.items():
             name, _, world = key.rpartition("@")
-            found.setdefault(name, {})[int(world)] = array
+            found.setdefault(name, {})[int(world)] = _restored(array)
     return {name: [worlds[w] for w in sorted(worlds)] for name, worlds in found.items()}
