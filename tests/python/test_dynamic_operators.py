@@ -342,3 +342,24 @@ def test_reshape_infers_what_names_leave():
     assert "Tensor[(12, n, 4), float32]" in treadle.relay.transform.InferType()(module).astext(show_meta_data=False)
     x = np.arange(2 * 3 * 5 * 8, dtype=np.float32).reshape(2, 3, 5, 8)
     np.testing.assert_array_equal(treadle.compile(model).run(None, {"x": x})[0], x.reshape(12, 5, 4))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_borders_of_one_dimension_whose_widths_the_run_knows(mode):
+    """As PyTorch's older exporter pads sequences: the widths of other dimensions are zeros of the same list."""
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 19]>
+        g (float[b, 3, n] x, int64[1] left, int64[1] right) => (float[b, 3, m] y) <int64[2] none = {{0, 0}}> {{
+            pads = Concat <axis = 0> (none, left, none, right)
+            y = Pad <mode = "{mode}"> (x, pads)
+        }}""")
+    compiled = treadle.compile(model)
+    assert "dyn.nn.pad" not in compiled.explain()
+    assert compiled.outputs[0].shape[1] == 3
+    rng = np.random.default_rng(5)
+    for batch, size, left, right in ((2, 7, 3, 2), (1, 20, 0, 4), (3, 5, 4, 0), (1, 1, 0, 0), (2, 300, 40, 17)):
+        x = rng.standard_normal((batch, 3, size)).astype(np.float32)
+        y = compiled(x=x, left=np.array([left]), right=np.array([right]))["y"]
+        np.testing.assert_array_equal(y, np.pad(x, ((0, 0), (0, 0), (left, right)), mode=mode))
+    with pytest.raises(treadle.Error, match="size of a padded dimension"):
+        compiled(x=np.zeros((1, 3, 0), np.float32), left=np.array([1]), right=np.array([0]))

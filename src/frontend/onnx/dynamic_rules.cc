@@ -177,22 +177,6 @@ Term SizeOfSampled(const Term& x, int axis, const Term& size) {
   return {x.node(), CheckedValues(x.node(), size, "at_most", most, "size of what an empty dimension is resampled to")};
 }
 
-Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std::string& mode) {
-  NodeImport& n = x.node();
-  Expr checked = widths;
-  if (mode != "constant") {
-    // What is repeated has to be there. The check's result is what is left of the sizes where negative widths have cut
-    // them, which the widths are made to depend on.
-    const Term before = widths.Slice(1, 0, 1).Reshape({x.rank()}), after = widths.Slice(1, 1, 2).Reshape({x.rank()});
-    const Term left = onnx::ShapeOf(x) + Min(before, 0) + Min(after, 0);
-    const Term added = Min(Max(Max(before, after), 0), 1);
-    const Term least = (added - 1.0) * static_cast<double>(INT32_MAX) + 1.0;  // 1 where there are any, else all will do
-    const Term same(n, CheckedValues(n, left, "at_least", least, "size of a padded dimension"));
-    checked = widths + (same - left).Expand(1);
-  }
-  return n.Call("dyn.nn.pad", {x, checked, value}, {{"pad_mode", mode}});
-}
-
 /// What -1 stands for in `elements`, new dimensions of as many elements as `from` has: the numbers and names that are
 /// left of those; -1 where something else isn't known, or isn't a factor of them.
 PrimExpr InferredSize(const Array<PrimExpr>& from, const std::vector<PrimExpr>& elements) {
@@ -436,36 +420,6 @@ Expr ImportDynamicExpand(NodeImport& n) {
   }
   shape = n.Call("where", {n.Call("equal", {shape, IntScalar(n, 1)}), sizes, shape});
   return n.Call("dyn.broadcast_to", {x, shape}, {{"shape", ObjectRef(hints)}, {"dtype", n.DType(0)}});
-}
-
-Expr ImportDynamicPad(NodeImport& n) {
-  Expr x = n.In(0), pads = n.Cast(n.In(1), kInt64);
-  std::string mode = n.Str("mode", "constant");
-  int64_t rank = n.Rank(0);
-  Ints axes;
-  if (n.version() >= 18 && n.Has(3)) {
-    axes = n.Axes(n.ConstantInts(3, "axes"), static_cast<int>(rank));
-  } else {
-    for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
-  }
-  const auto count = static_cast<int64_t>(axes.size());
-  if (n.Rank(1) == 1 && AsConstInt(TypeOf(pads)->shape[0]) == nullptr) {
-    pads = n.Reshape(pads, {2 * count});  // checked when it runs
-  } else if (ListLength(n, 1, "pads") != 2 * count) {
-    n.Invalid("'pads' has another number of entries than there are axes");
-  }
-  // (rank, 2), from all begins and then all ends of the axes.
-  Array<Expr> rows;
-  for (int64_t d = 0; d < rank; ++d) {
-    auto at = std::find(axes.begin(), axes.end(), d);
-    int64_t k = at - axes.begin();
-    rows.push_back(at == axes.end() ? n.IntVector({0, 0})
-                                    : n.Call("take", {pads, n.IntVector({k, count + k})},
-                                             {{"axis", int64_t{0}}, {"mode", "error"}}));
-  }
-  Expr width = n.Reshape(rows.size() == 1 ? rows[0] : n.Concat(rows, 0), {rank, 2});
-  Expr value = n.Has(2) ? ScalarOf(n, n.In(2)) : n.Scalar(n.DType(0), 0);
-  return PadByWidths({n, x}, {n, width}, value, mode);
 }
 
 std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
