@@ -169,18 +169,28 @@ PrimExpr Weighted(const PrimExpr& value, const PrimExpr& weight) {
                      value * tir::cast(dtype, weight));
 }
 
-/// With a kernel as wide as the factor asks for: all elements that may be in reach.
+/// With a kernel as wide as the factor asks for: the elements in reach of each position.
 Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const Tensor& x, const TensorTypeNode* out) {
   const size_t axis = sampler.Axis();
-  const PrimExpr in = sampler.in(), reach = in * 2 + 2, taps = in * 5 + 4;
-  auto position = [&](const PrimExpr& k) { return tir::cast(AxisSampler::kCoord, k - reach); };
-  Tensor weights = Compute(
-      {out->shape[axis], taps},
+  const PrimExpr in = sampler.in(), size = out->shape[axis], scale = tir::min(sampler.Scale(), sampler.F(1));
+  const int64_t radius = a->method == "linear" ? 1 : 2;
+  // Sizes are rounded to the nearest at most: the factor is at least (size - 1/2) / in, or 1.
+  const PrimExpr least = tir::max(size * 2 - 1, Index(1)), wide = tir::floordiv(in * 2 + least - 1, least);
+  const PrimExpr taps = wide * (2 * radius) + 2;
+  Tensor first = Compute(
+      {size},
       [&](const Array<PrimExpr>& i) {
-        PrimExpr distance =
-            tir::abs(position(i[1]) - sampler.Coordinate(i[0])) * tir::min(sampler.Scale(), sampler.F(1));
-        PrimExpr weight = sampler.Weight(distance);
-        return a->exclude_outside ? tir::select(sampler.Inside(position(i[1])), weight, sampler.F(0)) : weight;
+        const PrimExpr from = tir::ceil(sampler.Coordinate(i[0]) - tir::div(sampler.F(radius), scale));
+        const PrimExpr reach = tir::cast(AxisSampler::kCoord, in * 4 + 2);
+        return tir::cast(DataType::Int(64), tir::max(tir::min(from, reach), reach * sampler.F(-1)));
+      },
+      "resize_first", tag::kInjective);
+  Tensor weights = Compute(
+      {size, taps},
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr position = tir::cast(AxisSampler::kCoord, first(i[0]) + i[1]);
+        PrimExpr weight = sampler.Weight(tir::abs(position - sampler.Coordinate(i[0])) * scale);
+        return a->exclude_outside ? tir::select(sampler.Inside(position), weight, sampler.F(0)) : weight;
       },
       "resize_weights", tag::kInjective);
   te::IterVar j = te::ReduceAxis(tir::Range(taps), "j"), k = te::ReduceAxis(tir::Range(taps), "k");
@@ -190,7 +200,7 @@ Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const T
   Tensor sum = Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {
-        PrimExpr value = x(At(i, axis, Clamp(k->var - reach, Index(0), in - 1)));
+        PrimExpr value = x(At(i, axis, Clamp(first(i[axis]) + k->var, Index(0), in - 1)));
         return te::Sum(Weighted(value, weights(i[axis], k->var)), {k});
       },
       "resize_sum", tag::kCommReduce);

@@ -363,3 +363,32 @@ def test_borders_of_one_dimension_whose_widths_the_run_knows(mode):
         np.testing.assert_array_equal(y, np.pad(x, ((0, 0), (0, 0), (left, right)), mode=mode))
     with pytest.raises(treadle.Error, match="size of a padded dimension"):
         compiled(x=np.zeros((1, 3, 0), np.float32), left=np.array([1]), right=np.array([0]))
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("policy", ["stretch", "not_larger"])
+def test_antialiased_images_of_any_size(mode, policy):
+    """Sizes of batch and channels, read from the image, leave those dimensions as they are."""
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 19]>
+        g (float[n, 3, h, w] x, int64[2] size) => (float[n, 3, p, q] y) {{
+            shape = Shape <end = 2> (x)
+            sizes = Concat <axis = 0> (shape, size)
+            y = Resize <mode = "{mode}", antialias = 1, exclude_outside = 1, axes = [0, 1, 2, 3]> (x, , , sizes)
+        }}""")
+    if policy != "stretch":
+        del model.graph.node[:2]
+        resize = model.graph.node[0]
+        resize.input[3] = "size"
+        next(a for a in resize.attribute if a.name == "axes").CopyFrom(helper.make_attribute("axes", [2, 3]))
+        resize.attribute.append(helper.make_attribute("keep_aspect_ratio_policy", policy))
+    compiled = treadle.compile(model)
+    assert compiled.outputs[0].shape[:2] == ("n", 3)
+    if policy == "stretch":
+        text = treadle.relay.frontend.from_onnx(model)[0].astext(show_meta_data=False)
+        assert text.count("dyn.resize_axis") == 2
+    reference = onnx.reference.ReferenceEvaluator(model)
+    rng = np.random.default_rng(7)
+    for n, h, w, size in ((1, 12, 9, (5, 4)), (2, 4, 30, (9, 7)), (1, 31, 17, (1, 17)), (1, 64, 3, (63, 11)), (2, 2, 20, (3, 20))):
+        feed = {"x": rng.random((n, 3, h, w)).astype(np.float32), "size": np.array(size)}
+        np.testing.assert_allclose(compiled(**feed)["y"], reference.run(None, feed)[0], rtol=0, atol=2e-5)
