@@ -384,3 +384,19 @@ def test_bfloat16_in_blocks_of_keys():
                                pass_config={"relay.precision": "bf16", "schedule.plans": records})
     assert '"key_block":48' in compiled.explain()
     np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("batch,length", [(2, 1), (1, 2), (2, 3)])
+def test_masks_of_lengths_are_one_for_each_row(batch, length):
+    """Of another number that only a run knows, the mask was broadcast."""
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 3, 8]) for name in "qkv"]
+    inputs.append(helper.make_tensor_value_info("mask", TensorProto.INT32, ["m"]))
+    node = helper.make_node("MultiHeadAttention", ["q", "k", "v", "", "mask"], ["y"], domain="com.microsoft", num_heads=2)
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = treadle.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    def feed(length):
+        return {**{name: np.ones((batch, 3, 8), np.float32) for name in "qkv"}, "mask": np.full(length, 2, np.int32)}
+    assert model.run(None, feed(batch))[0].shape == (batch, 3, 8)
+    with pytest.raises(treadle.Error, match=f"mask {length}; expected {batch}"):
+        model.run(None, feed(length))

@@ -169,8 +169,8 @@ Expr MaskBias(NodeImport& n, size_t i, const PrimExpr& batch, const Term& keys, 
       mask = key < bounds.Slice(0, 0, *rows) && key >= bounds.Slice(0, *rows, 2 * *rows);
     } else if (length != nullptr && rows != nullptr && *length != *rows) {
       n.Unsupported(StrCat("masks of ", *length, " numbers for a batch of ", *rows, " aren't implemented"));
-    } else {
-      mask = key < bounds;
+    } else {  // one number would count for all rows
+      mask = key < OfSameSize(bounds, {{0, 0}}, In(n, 0), "mask");
     }
   }
   Term seen = mask.As(dtype);
