@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "treadle/base/checked_math.h"
+#include "treadle/runtime/limits.h"
 
 namespace treadle::runtime {
 
@@ -82,6 +83,17 @@ int64_t BytesOf(const DLTensor& tensor) {
   return TensorBytes(std::vector<int64_t>(tensor.shape, tensor.shape + tensor.ndim), DataType(tensor.dtype));
 }
 
+/// Loops over other dimensions don't end in any time, even where those within them have nothing to do.
+void CheckOthersThanEmpty(const std::vector<int64_t>& shape, DataType dtype) {
+  int64_t bytes = ElementBytes(dtype);
+  bool fits = true;
+  for (int64_t dim : shape) fits = fits && (dim == 0 || !__builtin_mul_overflow(bytes, dim, &bytes));
+  if (fits && bytes <= MaxTensorBytes()) return;
+  throw ShapeError(StrCat("a tensor of shape ", ShapeString(shape), " and type ", dtype,
+                          " has no elements, but other dimensions that are too large: the limit is ", MaxTensorBytes(),
+                          " bytes with 1 in place of each 0 (--max-tensor-bytes)"));
+}
+
 }  // namespace
 
 int64_t TensorBytes(const std::vector<int64_t>& shape, DataType dtype) {
@@ -90,6 +102,7 @@ int64_t TensorBytes(const std::vector<int64_t>& shape, DataType dtype) {
     throw ShapeError(
         StrCat("a tensor of shape ", ShapeString(shape), " and type ", dtype, " is too large: ", bytes, " bytes"));
   }
+  if (bytes == 0) CheckOthersThanEmpty(shape, dtype);
   return bytes;
 }
 

@@ -255,3 +255,18 @@ def test_batches_are_resampled_beside_what_stays():
     for dynamic, target, level in FORMS:
         made = model(nodes, inputs, {"s": np.array([1, 1, 4, 3])}, dynamic)
         np.testing.assert_array_equal(run(made, inputs, target, level), floats(1, 1, 4, 3))
+
+
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("sizes", [[2**45, 0], [0, 2**45], [2**40, 0, 2**40]])
+def test_other_sizes_of_empty_tensors_are_limited(sizes, level):
+    """Loops over them took days, though there was nothing to do."""
+    nodes = [helper.make_node("ConstantOfShape", ["s"], ["t"]), helper.make_node("Abs", ["t"], ["y"])]
+    value = helper.make_tensor_value_info("s", TensorProto.INT64, [len(sizes)])
+    graph = helper.make_graph(nodes, "g", [value], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * len(sizes))])
+    compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+                               opt_level=level, threads=1)
+    with pytest.raises(treadle.ShapeError, match="has no elements, but other dimensions that are too large"):
+        compiled.run(None, {"s": np.array(sizes)})
+    few = [min(size, 3) for size in sizes]
+    assert compiled.run(None, {"s": np.array(few)})[0].shape == tuple(few)

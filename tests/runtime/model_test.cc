@@ -194,8 +194,8 @@ TEST(CApi, RunsAModel) {
 TEST(CApi, ReportsErrors) {
   TreadleModelHandle model;
   EXPECT_EQ(TreadleModelLoad("/nowhere/m.so", &model), -1);
-  EXPECT_STREQ(TreadleGetLastErrorKind(), "ModelFormatError");
-  EXPECT_EQ(TreadleGetLastErrorCode(), 4);
+  EXPECT_STREQ(TreadleGetLastErrorKind(), "FileNotFoundError");
+  EXPECT_EQ(TreadleGetLastErrorCode(), 2);
 }
 
 TEST(CApi, CallsAndRegistersFunctions) {
