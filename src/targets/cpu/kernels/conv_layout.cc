@@ -280,8 +280,9 @@ double StripCycles(const ConvProblemNode& p, int64_t rows, int64_t channels, int
   if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
     cycles += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;
   }
-  // What is made then goes to the next cache and comes back.
-  if (padded && bytes > static_cast<double>(machine.l2_bytes)) cycles += 2 * bytes * machine.beyond_l2_cycles_per_byte;
+  // What is made then goes to the next cache and comes back, as what it is made of takes room, too.
+  if (padded && bytes > static_cast<double>(machine.l2_bytes) / 2)
+    cycles += 2 * bytes * machine.beyond_l2_cycles_per_byte;
   return cycles;
 }
 

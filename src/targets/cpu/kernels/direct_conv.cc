@@ -97,7 +97,7 @@ Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inpu
 class DirectConvPlanNode : public PlanNode {
  public:
   int64_t oh_block = 1, tile_ow = 1, tile_oc = 1, oc_group = 1, ic_chunk = 0;
-  bool skip_padding = false;
+  bool skip_padding = false, pad_strips = false;
   TREADLE_NODE(DirectConvPlanNode, PlanNode, "schedule.DirectConvPlan")
   template <typename R>
   static void Reflect(R& r) {
@@ -110,6 +110,8 @@ class DirectConvPlanNode : public PlanNode {
         .Doc("blocks of input channels that are summed at a time; 0: all");
     r.Field("skip_padding", &DirectConvPlanNode::skip_padding)
         .Doc("input channels that only pad blocks aren't read: where each of the others lies is looked up");
+    r.Field("pad_strips", &DirectConvPlanNode::pad_strips)
+        .Doc("the padded input of a strip is made just before its use, and a strip is the work of one thread");
   }
 };
 
@@ -250,15 +252,26 @@ double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double ti
   return work + machine.beyond_l2_cycles_per_byte * (inputs + weights) + NearCycles(s, plan, machine);
 }
 
+/// Cycles on one thread of making the padded input, beyond those of reading the input once.
+double PaddingCycles(const ConvProblemNode& p, const ConvSizes& s, const DirectConvPlanNode& plan,
+                     const Machine& machine) {
+  if (!HasPadding(p) || p.ic_block == 0) return 0;
+  const bool by_groups = PadsByGroups(s, plan);
+  const double strips = plan.pad_strips || by_groups ? static_cast<double>(CeilDiv(s.oh, plan.oh_block)) : 1;
+  const int64_t groups = by_groups ? p.groups : 1, rows = strips > 1 ? plan.oh_block : s.oh;
+  return strips * static_cast<double>(groups) * StripCycles(p, rows, p.ic / groups, 4, true, machine) -
+         machine.beyond_l2_cycles_per_byte * s.input_bytes;
+}
+
 /// Cycles that all of `threads` take together where one takes `alone`.
 double CyclesOfThreads(const ConvSizes& s, const DirectConvPlanNode& plan, double alone, int64_t threads,
                        const Machine& machine) {
   const auto count = static_cast<double>(threads);
   const int64_t rows = plan.oh_block, strips = CeilDiv(s.oh, rows);
-  const int64_t parts = s.oc_blocks / (plan.tile_oc * plan.oc_group);
+  const int64_t parts = plan.pad_strips ? 1 : s.oc_blocks / (plan.tile_oc * plan.oc_group);
   double cycles = alone;
   // Where there are few parts, pixels are divided too.
-  if (plan.ic_chunk > 0 || s.batch * strips * parts >= kMinParallel) {
+  if (plan.ic_chunk > 0 || plan.pad_strips || s.batch * strips * parts >= kMinParallel) {
     const double last = static_cast<double>(s.oh - (strips - 1) * rows) / static_cast<double>(rows);
     cycles *= LoadImbalance(strips, last, parts, s.batch, threads);
   }
@@ -288,23 +301,19 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
     tile_cycles += tiles * Fitted().tile_select / static_cast<double>(plan.tile_oc);
   }
   if (!s.fused_spatial) tile_cycles *= static_cast<double>(plan.oh_block);
-  double alone = CyclesAlone(s, plan, tile_cycles, machine);
-  if (HasPadding(p) && !dynamic && PadsByGroups(s, plan)) {
-    const double strips = static_cast<double>(CeilDiv(s.oh, plan.oh_block) * p.groups);
-    alone += strips * StripCycles(p, plan.oh_block, p.ic / p.groups, 4, true, machine) -
-             machine.beyond_l2_cycles_per_byte * s.input_bytes;
-  }
+  const double alone = CyclesAlone(s, plan, tile_cycles, machine) + (dynamic ? 0 : PaddingCycles(p, s, plan, machine));
   const int64_t threads = ModelledThreads(machine);
   // The time on one thread and that on all cores count alike.
   const double image = threads == 1 ? alone : (alone + CyclesOfThreads(s, plan, alone, threads, machine)) / 2;
   return static_cast<double>(s.batch) * image;
 }
 
-/// Adds plans that skip padding, or don't, of sizes `s`; `usual` ones where those are dynamic.
-void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, const Machine& machine,
+/// Adds plans that skip padding channels, or don't, of sizes `s`; `usual` ones where those are dynamic. `padded`: the
+/// image is padded, which strips may be for themselves.
+void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, bool padded, const Machine& machine,
               std::vector<Plan>* plans) {
   constexpr int64_t kMaxStrips = 64;
-  auto add = [&](int64_t rows, const RegisterTile& tile, int64_t group, int64_t chunk) {
+  auto add = [&](int64_t rows, const RegisterTile& tile, int64_t group, int64_t chunk, bool pad_strips = false) {
     plans->push_back(Make<Plan, DirectConvPlanNode>([&](auto& plan) {
       plan.oh_block = rows;
       plan.tile_ow = tile.width;
@@ -312,6 +321,7 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
       plan.oc_group = group;
       plan.ic_chunk = chunk;
       plan.skip_padding = skip_padding;
+      plan.pad_strips = pad_strips;
     }));
   };
   const bool dynamic = s.oh < 0 || s.ow < 0;
@@ -321,6 +331,7 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, con
                                       : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
     add(rows, tile, 1, 0);
+    if (padded && !dynamic && rows < s.oh) add(rows, tile, 1, 0, true);
     if (chunk == 0) return;
     add(rows, tile, 1, chunk);
     // Groups that leave every thread several.
@@ -347,8 +358,10 @@ std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   std::vector<Plan> plans;
   const auto& p = *problem.as<ConvProblemNode>();
   const ConvProblemNode usual = OfUsualSize(p);
-  AddPlans(SizesOf(p, false), SizesOf(usual, false), false, machine, &plans);
-  if (CanSkipPadding(p)) AddPlans(SizesOf(p, true), SizesOf(usual, true), true, machine, &plans);
+  // Strips of groups pad themselves as it is. Plain data has few channels, and a layout to be changed with the padding.
+  const bool padded = HasPadding(p) && p.groups == 1 && p.ic_block != 0;
+  AddPlans(SizesOf(p, false), SizesOf(usual, false), false, padded, machine, &plans);
+  if (CanSkipPadding(p)) AddPlans(SizesOf(p, true), SizesOf(usual, true), true, padded, machine, &plans);
   return plans;
 }
 
@@ -376,6 +389,8 @@ std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Pla
   if (plan.ic_chunk < 0 || (plan.ic_chunk > 0 && s.ic_blocks % plan.ic_chunk != 0)) {
     return StrCat("chunks of ", plan.ic_chunk, " blocks don't divide ", s.ic_blocks);
   }
+  if (plan.pad_strips && (dynamic || plan.oh_block == s.oh || plan.ic_chunk > 0))
+    return "no strips that pad themselves";
   const bool grouped = plan.oc_group == 1 || (plan.ic_chunk > 0 && plan.oc_group > 1 &&
                                               s.oc_blocks_per_group / plan.tile_oc % plan.oc_group == 0);
   return grouped ? "" : StrCat("groups of ", plan.oc_group, " tiles");
@@ -419,14 +434,12 @@ void ScheduleGroups(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, con
   ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes, 1, loops.steps);
   sch.Vectorize(out[4]);
   sch.Unroll(loops.channels[1]);
-  sch.ComputeAt(pad, rows[0]);
-  std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
-  if (axes[4].defined()) sch.Vectorize(axes[4]);
+  PadAt(sch, pad, rows[0]);
   FuseParallel(sch, {out[0], loops.channels[0], rows[0]}, work);
 }
 
-/// All of a sum at once.
-void ScheduleAtOnce(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, double work) {
+/// All of a sum at once. `strip_pad`: the padded input, where strips make it for themselves; else null.
+void ScheduleAtOnce(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, const BlockRV& strip_pad, double work) {
   std::vector<LoopRV>& out = loops.out;
   std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(loops.tile_ow)});
   std::vector<LoopRV> order{loops.channels[0]};
@@ -437,6 +450,12 @@ void ScheduleAtOnce(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, dou
   ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes, 1, loops.steps);
   sch.Vectorize(out[4]);
   sch.Unroll(loops.channels[1]);
+  if (strip_pad.defined()) {
+    PrefetchWeights(sch, conv.block, parts[0], loops.weight_reuse);
+    PadAt(sch, strip_pad, loops.strip);
+    FuseParallel(sch, {out[0], loops.strip}, work);
+    return;
+  }
   std::vector<LoopRV> outer = loops.Outer();
   int64_t divided = 1;
   for (const LoopRV& loop : outer) divided *= std::max<int64_t>(1, Extent(sch, loop));
@@ -517,9 +536,10 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     ScheduleGroups(sch, conv, loops, pad, plan.oh_block < 1 ? RowsAtOnce(plan.oh_block) : plan.oh_block, work);
     return;
   }
-  if (pad.defined()) ScheduleInjective(sch, pad);
+  const bool pad_strips = pad.defined() && plan.pad_strips && loops.strip.defined();
+  if (pad.defined() && !pad_strips) ScheduleInjective(sch, pad);
   if (plan.ic_chunk == 0) {
-    ScheduleAtOnce(sch, conv, loops, work);
+    ScheduleAtOnce(sch, conv, loops, pad_strips ? pad : BlockRV(), work);
   } else {
     ScheduleInChunks(sch, conv, loops, work);
   }

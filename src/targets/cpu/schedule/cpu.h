@@ -117,6 +117,8 @@ bool ScheduleSoftmax(Schedule& sch, const BlockRV& output, std::set<std::string>
 /// The block that writes a kernel's results: the epilogue of its anchor, or a copy to the output; with `fused_spatial`,
 /// the only consumer of the anchor. The kernel takes it (Stages::Take).
 BlockRV OutputOf(Schedule& sch, schedule::Stages& stages, bool fused_spatial = false);
+/// Computes the padded input of a convolution on NCHW..c under `loop`, in vectors of channels.
+void PadAt(Schedule& sch, const BlockRV& pad, const LoopRV& loop);
 /// Schedules windows over single channels (depthwise convolution, pooling) on NCHW..c: the padded input (`pad`, may be
 /// null) of `oh_block` output rows is computed at a time, and `tile_ow` neighbouring outputs in registers.
 void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const BlockRV& pad,

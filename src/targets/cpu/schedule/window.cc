@@ -304,6 +304,12 @@ BlockRV OutputOf(Schedule& sch, schedule::Stages& stages, bool fused_spatial) {
   return output;
 }
 
+void PadAt(Schedule& sch, const BlockRV& pad, const LoopRV& loop) {
+  sch.ComputeAt(pad, loop);
+  std::vector<LoopRV> axes = LoopsUnder(sch, pad, loop);
+  if (axes.back().defined()) sch.Vectorize(axes.back());
+}
+
 void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const BlockRV& pad,
                            int64_t oh_block, int64_t tile_ow) {
   double work = Work(sch, block);
@@ -313,11 +319,7 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
   std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(tile_ow)});
   ComputeTileOfRows(sch, block, width[0], width[1], {3}, 4);
   sch.Vectorize(out[4]);
-  if (pad.defined()) {
-    sch.ComputeAt(pad, rows[0]);
-    std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
-    if (axes[4].defined()) sch.Vectorize(axes[4]);
-  }
+  if (pad.defined()) PadAt(sch, pad, rows[0]);
   FuseParallel(sch, {out[0], out[1], rows[0]}, work);
 }
 
