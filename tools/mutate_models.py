@@ -78,7 +78,7 @@ def load(kind, data, folder):
     if kind == "bytecode":
         module = treadle.runtime.load_module(path)
         tensors = [treadle.nd.array(np.ones(shape, "float32")) for shape in ((4, 5), (5, 4))]
-        return lambda chooser: module["f"](*tensors) or 0
+        return lambda chooser: treadle.limited(module["f"], *tensors, timeout=8) or 0
     return None  # objects are native code: their damage is the linker's, or nobody's
 
 
@@ -128,8 +128,6 @@ def in_child(kind, data, chooser, folder):
         child(kind, data, chooser, folder)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGXCPU and kind == "bytecode":
-        return OUTCOMES[3], False  # calls of functions have no time limit, and programs may loop for as long as they like
     if code in (-signal.SIGALRM, -signal.SIGXCPU):
         return "hung", True
     return OUTCOMES.get(code, f"signal {-code}"), code < 0 or code in BUGS
