@@ -47,6 +47,7 @@ void RegisterPasses() {
   RegisterPass("ForwardFoldScaleAxis", [] { return transform::ForwardFoldScaleAxis(); });
   RegisterPass("FoldScaleAxis", [] { return transform::FoldScaleAxis(); });
   RegisterPass("MergeSummedConvs", [] { return transform::MergeSummedConvs(); });
+  RegisterPass("PoolBeforePointwise", [] { return transform::PoolBeforePointwise(); });
   RegisterPass("ToANormalForm", [] { return transform::ToANormalForm(); });
   RegisterPass("ToGraphNormalForm", [] { return transform::ToGraphNormalForm(); });
   RegisterPass("ToBasicBlockNormalForm", [] { return transform::ToBasicBlockNormalForm(); });

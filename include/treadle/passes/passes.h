@@ -63,6 +63,8 @@ Pass ForwardFoldScaleAxis();
 Pass FoldScaleAxis();
 /// Convolutions of one input that are added, and the input itself, become one convolution.
 Pass MergeSummedConvs();
+/// Average pools of convolutions of single pixels become convolutions of the pooled input.
+Pass PoolBeforePointwise();
 /// bias_add becomes expand_dims and add.
 Pass CanonicalizeOps();
 /// An upcast that several element-wise consumers use is cloned into each, so that it fuses with all.

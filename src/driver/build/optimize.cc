@@ -205,6 +205,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   // Branches without their scales are sums of convolutions; a scale of such a sum can be folded when it is one.
   passes.push_back(MergeSummedConvs());
   passes.push_back(BackwardFoldScaleAxis());
+  passes.push_back(PoolBeforePointwise());
   passes.push_back(FoldConstant());
   // External code generators see the operators of the model, in its layouts.
   if (partition.defined()) passes.push_back(partition);
