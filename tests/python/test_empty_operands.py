@@ -270,3 +270,19 @@ def test_other_sizes_of_empty_tensors_are_limited(sizes, level):
         compiled.run(None, {"s": np.array(sizes)})
     few = [min(size, 3) for size in sizes]
     assert compiled.run(None, {"s": np.array(few)})[0].shape == tuple(few)
+
+
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_without_elements_take_no_time(dynamic, level):
+    """Loops over the other dimensions, which are within the limit, took minutes."""
+    rows = 2**28
+    sizes = ["n", "m"] if dynamic else [rows, 0]
+    nodes = [helper.make_node("Softmax", ["x"], ["s"]), helper.make_node("Exp", ["s"], ["e"]),
+             helper.make_node("CumSum", ["e", "axis"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, sizes)],
+                              [helper.make_tensor("axis", TensorProto.INT64, [], [0])])
+    compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+                               opt_level=level, threads=1)
+    assert compiled.run(None, {"x": np.zeros((rows, 0), np.float32)})[0].shape == (rows, 0)

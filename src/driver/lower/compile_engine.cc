@@ -95,6 +95,16 @@ ObjectRef LowerByUser(const Kernel& kernel, const TensorFunction& tensors, const
   return schedule ? schedule(tensors.outputs, args, kernel.symbol, kernel.target).As<ObjectRef>() : ObjectRef();
 }
 
+/// Whether no tensor has elements, by a dimension that is known: nothing is computed then, whatever the others are.
+bool HaveNoElements(const Array<te::Tensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const te::Tensor& tensor) {
+    return std::any_of(tensor->shape.begin(), tensor->shape.end(), [](const PrimExpr& dim) {
+      const int64_t* size = AsConstInt(dim);
+      return size != nullptr && *size == 0;
+    });
+  });
+}
+
 void LowerKernel(Kernel* kernel) {
   schedule::ChoiceLog log;
   TensorFunction tensors = LowerToTensors(kernel->source, kernel->target);
@@ -109,6 +119,12 @@ void LowerKernel(Kernel* kernel) {
   }
   const LowerOptions options = LowerOptions::FromContext();
   const tir::PrimFunc created = te::CreatePrimFunc(args, kernel->symbol);
+  if (HaveNoElements(tensors.outputs)) {
+    tir::PrimFunc nothing = created;
+    nothing.CopyOnWrite()->body = tir::Evaluate(PrimExpr(int32_t{0}));
+    kernel->scheduled = kernel->lowered = nothing;
+    return;
+  }
   // First: schedules are made for what is computed in the end.
   const tir::PrimFunc func = tir::LowerCustomDatatypes(created, ConfigFor(kernel->target, options));
   try {

@@ -666,10 +666,15 @@ void VirtualMachine::RunKernel(const Instruction& i) {
     values_.resize(i.num_args);
     codes_.resize(i.num_args);
   }
+  // Results without elements take no time, whatever their other dimensions are.
+  bool empty = true;
   for (uint32_t k = 0; k < decl.tensors; ++k) {
-    values_[k].v_handle = const_cast<DLTensor*>(&TensorAt(operands[k])->tensor);
+    const DLTensor& tensor = TensorAt(operands[k])->tensor;
+    values_[k].v_handle = const_cast<DLTensor*>(&tensor);
     codes_[k] = kTreadleDLTensor;
+    if (k + decl.outputs >= decl.tensors) empty = empty && std::count(tensor.shape, tensor.shape + tensor.ndim, 0) > 0;
   }
+  if (empty && decl.outputs > 0) return;
   for (uint32_t k = decl.tensors; k < i.num_args; ++k) {
     values_[k].v_int64 = i_[operands[k]];
     codes_[k] = kTreadleInt;
