@@ -35,10 +35,11 @@ bool IsFloat32(const Expr& expr) {
   return type != nullptr && type->dtype == DataType::Float(32);
 }
 
+/// In the order of attributes, which isn't that of the layout.
 std::vector<char> SpatialAxes(const Layout& layout) {
   std::vector<char> axes;
-  for (const LayoutAxis& axis : layout.axes()) {
-    if (axis.name != 'O' && axis.name != 'I') axes.push_back(axis.name);
+  for (const char axis : {'D', 'H', 'W'}) {
+    if (layout.IndexOf(axis) >= 0) axes.push_back(axis);
   }
   return axes;
 }
