@@ -34,7 +34,7 @@ def test_tvmc_loads_saves_compiles_and_runs(model_file, tmp_path):
         assert len(result.times.results) == 1
     zeros = tvmc.run(package, "cpu", fill_mode="zeros", repeat=1, number=1).get_output("output_0")
     np.testing.assert_array_equal(zeros, np.zeros((4, 2)))  # weights stay
-    with pytest.raises(tvmc.TVMCException, match="no inputs y; it has x"):
+    with pytest.raises(tvmc.TVMCException, match="no inputs y; its inputs are: x"):
         tvmc.run(package, "cpu", inputs={"y": x})
     with pytest.raises(tvmc.TVMCException, match="there is no file"):
         tvmc.load(tmp_path / "absent.onnx")
