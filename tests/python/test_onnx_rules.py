@@ -51,7 +51,8 @@ def test_recurrent(op, gates, direction):
                                               ("ij->ji", [(2, 3)]), ("...ij,jk", [(2, 2, 3), (3, 4)]),
                                               ("bij,jk,bkl->bil", [(2, 3, 4), (4, 5), (2, 5, 3)]), ("i,j,ij->", [(3,), (4,), (3, 4)]),
                                               ("ab,bc,cd,de", [(2, 3), (3, 4), (4, 5), (5, 2)]), ("i,j,k->kij", [(2,), (3,), (4,)]),
-                                              ("ij,kk,jl->l", [(2, 3), (4, 4), (3, 5)]), ("ij,ij,ij->i", [(2, 3), (1, 3), (2, 3)])])
+                                              ("ij,kk,jl->l", [(2, 3), (4, 4), (3, 5)]),
+                                              ("ij,kl,jk->il", [(2, 3), (4, 5), (3, 4)]), ("a,b,cd,ad->bc", [(2,), (3,), (4, 5), (2, 5)]), ("ij,ij,ij->i", [(2, 3), (1, 3), (2, 3)])])
 def test_einsum(equation, shapes):
     names = ["a", "b", "c", "d"][:len(shapes)]
     check(helper.make_node("Einsum", names, ["y"], equation=equation),
@@ -68,6 +69,16 @@ def test_einsum_of_three_operands_is_products(sizes):
     assert treadle.relay.frontend.from_onnx(model)[0].astext(show_meta_data=False).count("nn.batch_matmul") == 2
     feed = {"x": floats(2, 3, 4), "y": floats(4, 5), "z": floats(2, 5, 6)}
     np.testing.assert_allclose(treadle.compile(model)(**feed)["r"], feed["x"] @ feed["y"] @ feed["z"], rtol=1e-5, atol=1e-5)
+
+
+def test_einsum_multiplies_operands_that_share_labels_first():
+    """From the left to the right, the first product would have 600^4 elements."""
+    a, b, c = (floats(600, 600) for _ in range(3))
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (600, 600)) for name in "abc"]
+    node = helper.make_node("Einsum", list("abc"), ["y"], equation="ij,kl,jk->il")
+    model = helper.make_model(helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]),
+                              opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    np.testing.assert_allclose(treadle.compile(model)(a=a, b=b, c=c)["y"], a @ c @ b, rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.parametrize("attributes", [{}, {"is_causal": 1}, {"softcap": 2.0, "scale": 0.3}])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einstein summation: operands as batches of matrix products, from the left to the right; single ones and those that
-// broadcast by multiplying and summing.
+// Einstein summation: operands as batches of matrix products, one after the other; single ones and those that broadcast
+// by multiplying and summing.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -164,23 +164,35 @@ Term Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands
   return Aligned(product, rest, e.output);
 }
 
-/// Operands that broadcast nowhere, multiplied one after the other: what no later operand and not the result has is
-/// summed as soon as possible.
-Term ProductOfAll(NodeImport& n, const Equation& e, const std::vector<Term>& operands, const Sizes& sizes) {
-  Term product = operands[0];
-  std::string have = e.inputs[0];
-  for (size_t i = 1; i < operands.size(); ++i) {
-    std::string later = e.output, left;
-    for (size_t j = i + 1; j < operands.size(); ++j) later += e.inputs[j];
-    for (char label : have + e.inputs[i]) {
-      const bool is_new = left.find(label) == std::string::npos;
-      if (is_new && later.find(label) != std::string::npos) left += label;
-    }
-    if (i + 1 == operands.size()) left = e.output;
-    product = Product(n, {{have, e.inputs[i]}, left}, {product, operands[i]}, sizes);
-    have = left;
+/// The labels of the product of the first operand and operand `next` that another operand or the result has.
+std::string Kept(const std::vector<std::string>& inputs, size_t next, const std::string& output) {
+  std::string needed = output, kept;
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    if (i != next) needed += inputs[i];
   }
-  return product;
+  for (const char label : inputs[0] + inputs[next]) {
+    const bool is_new = kept.find(label) == std::string::npos;
+    if (is_new && needed.find(label) != std::string::npos) kept += label;
+  }
+  return kept;
+}
+
+/// Operands that broadcast nowhere, multiplied one after the other: what no later operand and not the result has is
+/// summed as soon as possible. An operand that shares no label is left for later: such products are as large as both
+/// operands together.
+Term ProductOfAll(NodeImport& n, const Equation& e, std::vector<Term> operands, const Sizes& sizes) {
+  std::vector<std::string> inputs = e.inputs;
+  while (operands.size() > 1) {
+    size_t next = 1;
+    while (next + 1 < inputs.size() && inputs[next].find_first_of(inputs[0]) == std::string::npos) ++next;
+    if (inputs[next].find_first_of(inputs[0]) == std::string::npos) next = 1;
+    const Equation step{{inputs[0], inputs[next]}, operands.size() == 2 ? e.output : Kept(inputs, next, e.output)};
+    operands[0] = Product(n, step, {operands[0], operands[next]}, sizes);
+    inputs[0] = step.output;
+    operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(next));
+    inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(next));
+  }
+  return operands[0];
 }
 
 /// The elements where all dimensions with the same label, which are of one size, have the same index, along the first
