@@ -35,10 +35,10 @@ __all__ = [
     "CancelToken", "DTypeError", "DataType", "Device", "Error", "IRModule", "InferenceSession", "InternalError",
     "Model", "ModelFormatError", "Object", "Progress", "ShapeError", "TVMError", "TargetError", "UnsupportedOpError",
     "VerifyError", "arith", "build", "cl", "cmake_prefix_path", "compile", "contrib", "convert", "cpu", "cuda",
-    "device", "error", "from_torch", "get_global_func", "gpu", "graph_executor", "instrument", "ir",
-    "limited", "list_global_func_names", "load", "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm",
-    "quantization", "quantize", "register_func", "register_object", "relay", "report", "rpc", "runtime", "target", "te",
-    "testing", "tir", "topi", "transform", "tune"]
+    "device", "error", "from_torch", "get_global_func", "gpu", "graph_executor", "instrument", "ir", "limited",
+    "list_global_func_names", "load", "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm",
+    "quantization", "quantize", "register_func", "register_object", "relay", "report", "rpc", "runtime", "target",
+    "te", "testing", "tir", "topi", "transform", "tune"]
 
 
 if not _typing.TYPE_CHECKING:  # a type checker finds such names itself

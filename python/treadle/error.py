@@ -87,6 +87,6 @@ OpError = OpNotImplemented = OpAttributeUnImplemented = UnsupportedOpError
 OpAttributeRequired = OpAttributeInvalid = ModelFormatError
 DiagnosticError = Error
 
-for _cls in (Error, UnsupportedOpError, ShapeError, DTypeError, ModelFormatError, FileNotFoundError, TargetError, VerifyError, RuntimeError,
-             RunCancelled, RunTimeout, InternalError):
+for _cls in (Error, UnsupportedOpError, ShapeError, DTypeError, ModelFormatError, FileNotFoundError, TargetError,
+             VerifyError, RuntimeError, RunCancelled, RunTimeout, InternalError):
     _core.register_error(_cls.__name__, _cls)

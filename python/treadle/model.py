@@ -14,7 +14,6 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from . import error as _error
 from . import (_arguments, _binding, _bounded, _context, _core, _evaluate, _feeds, _nd, _notebook, _precision, _progress,
                _quick, _specialise, _weights)
 from ._arguments import SupportsSerialize
@@ -23,7 +22,7 @@ from ._core import CancelToken
 from ._execution import Context, TensorInfo, _infos
 from ._ffi import Api, get_global_func
 from ._nd import as_tensor
-from .error import DTypeError, Error, ModelFormatError, ShapeError, VerifyError
+from .error import DTypeError, Error, ModelFormatError, ShapeError, VerifyError, cannot_open
 from .target import Target, _text as _target_text
 
 __all__ = ["Context", "Model", "OperatorTime", "TensorInfo", "compile", "limited", "load", "load_plugin"]
@@ -55,7 +54,7 @@ class Model:
     def __init__(self, model: Any, threads: int = 0, compiled: Any = None, path: str | None = None) -> None:
         self._model, self._compiled, self._path, self.threads = model, compiled, path, threads
         self._source: _Source | None = None
-        self._forms: _specialise.ShapeForms | None = None
+        self._forms: _specialise.Forms[_specialise.Shapes] | None = None
         self._folder: Any = None  # of a library that goes with the model
         self._background: _quick.Background | None = None
         self._binding: _binding.Binding | None = None
@@ -402,8 +401,8 @@ def serialised(model: Any) -> tuple[bytes, str]:
     path = pathlib.Path(_arguments.path("model", model))
     try:
         return path.read_bytes(), str(path.parent)
-    except OSError as problem:
-        raise _error.cannot_open(path, problem) from None
+    except OSError as error:
+        raise cannot_open(path, error) from None
 
 
 def _located(model):
@@ -414,8 +413,8 @@ def _located(model):
     try:
         with path.open("rb"):
             return path, str(path.parent)
-    except OSError as problem:
-        raise _error.cannot_open(model, problem) from None
+    except OSError as error:
+        raise cannot_open(model, error) from None
 
 
 DEFAULT_TARGET = "llvm -mcpu=native"

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """InferenceSession: compiles a model once for all shapes, and in the background for shapes that are seen often."""
-import collections
 import contextlib
 import json
 import os
@@ -102,7 +101,7 @@ class _Models:
         name: what terminals call it while it is compiled; None: nothing is said there."""
         self._name = name
         self._data, self._directory, self._inputs, self._options = data, directory, inputs, options
-        self._forms = _specialise.ShapeForms(self._compile, MAX_SPECIALISED, QUIET_SECONDS)
+        self._forms = _specialise.Forms(self._compile, MAX_SPECIALISED, QUIET_SECONDS)
         self._general = None
         self._static = static
         self._awaited = True  # what is compiled now; in the background later, unless each shape has to be waited for
@@ -161,22 +160,6 @@ class _Models:
             self._background.settle()
 
 
-class _Overridden:
-    """The compiled forms of a model some of whose initializers are inputs, by the names of these."""
-
-    def __init__(self, build):
-        self._build, self._forms, self._lock = build, collections.OrderedDict(), threading.Lock()
-
-    def find(self, given):
-        with self._lock:
-            if given not in self._forms:
-                self._forms[given] = self._build(given)
-                if len(self._forms) > MAX_SPECIALISED:
-                    self._forms.popitem(last=False)
-            self._forms.move_to_end(given)
-            return self._forms[given]
-
-
 class InferenceSession:
     """Same interface as onnxruntime.InferenceSession: get_inputs, get_outputs, run, ...
 
@@ -223,8 +206,8 @@ class InferenceSession:
             self._override(info)
             self._overridable = {value["name"]: NodeArg(value) for value in info["overridable"]}
             self._models = self._compile(data, external, info, threads)
-            if self._overridable:
-                self._overridden = _Overridden(lambda given: self._compile(data, external, info, threads, given))
+            self._overridden: _specialise.Forms[tuple[str, ...]] = _specialise.Forms(
+                lambda given: self._compile(data, external, info, threads, given), MAX_SPECIALISED)
         self._inputs = [NodeArg(value) for value in info["inputs"]]
         self._outputs = [NodeArg(value) for value in info["outputs"]]
         self._meta = ModelMetadata(info)
@@ -348,7 +331,7 @@ class InferenceSession:
     def _find(self, feed):
         """The compiled form to run on these inputs."""
         given = tuple(name for name in self._overridable if name in feed)
-        models = self._overridden.find(given) if given else self._models
+        models = self._overridden.find_or_compile(given) if given else self._models
         model: Any = self._model if models is None else models.find(feed)
         if self._options.enable_profiling:
             self._record(model.create_context().profile(**feed))
