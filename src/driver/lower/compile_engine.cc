@@ -16,6 +16,7 @@
 #include "driver/lower/lower_tir.h"
 #include "tir/in_place.h"
 #include "tir/passes/passes.h"
+#include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/custom_datatype.h"
@@ -98,10 +99,7 @@ ObjectRef LowerByUser(const Kernel& kernel, const TensorFunction& tensors, const
 /// Whether no tensor has elements, by a dimension that is known: nothing is computed then, whatever the others are.
 bool HaveNoElements(const Array<te::Tensor>& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const te::Tensor& tensor) {
-    return std::any_of(tensor->shape.begin(), tensor->shape.end(), [](const PrimExpr& dim) {
-      const int64_t* size = AsConstInt(dim);
-      return size != nullptr && *size == 0;
-    });
+    return std::any_of(tensor->shape.begin(), tensor->shape.end(), tir::is_zero);
   });
 }
 

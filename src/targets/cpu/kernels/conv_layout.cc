@@ -276,7 +276,7 @@ double StripCycles(const ConvProblemNode& p, int64_t rows, int64_t channels, int
   const int64_t read = (rows - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
   const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * channels;
   const auto bytes = static_cast<double>(elements * element_bytes);
-  double cycles = bytes * machine.beyond_l2_cycles_per_byte + (padded ? Fitted().depthwise_pad_byte * bytes : 0);
+  double cycles = bytes * machine.beyond_l2_cycles_per_byte + (padded ? Fitted().strip_pad_byte * bytes : 0);
   if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
     cycles += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;
   }

@@ -175,6 +175,12 @@ bool PadsByGroups(const ConvSizes& s, const DirectConvPlanNode& plan) {
          !s.fused_spatial && !s.selects;
 }
 
+/// Whether strips of an image may pad what they read themselves: those of groups do it as it is, and plain data has few
+/// channels, and a layout to be changed with the padding.
+bool StripsMayPad(const ConvProblemNode& p) {
+  return HasPadding(p) && p.is_static() && p.groups == 1 && p.ic_block != 0;
+}
+
 /// Tiles of a strip of `oh_block` rows that use the same weights.
 int64_t WeightReuse(const ConvSizes& s, int64_t oh_block, int64_t tile_ow) {
   if (oh_block < 0 || s.ow < 0) return kSymbolicWidth;
@@ -259,7 +265,8 @@ double PaddingCycles(const ConvProblemNode& p, const ConvSizes& s, const DirectC
   const bool by_groups = PadsByGroups(s, plan);
   const double strips = plan.pad_strips || by_groups ? static_cast<double>(CeilDiv(s.oh, plan.oh_block)) : 1;
   const int64_t groups = by_groups ? p.groups : 1, rows = strips > 1 ? plan.oh_block : s.oh;
-  return strips * static_cast<double>(groups) * StripCycles(p, rows, p.ic / groups, 4, true, machine) -
+  const int64_t channels = (p.data_ic != 0 ? p.data_ic : p.ic) / groups;
+  return strips * static_cast<double>(groups) * StripCycles(p, rows, channels, 4, true, machine) -
          machine.beyond_l2_cycles_per_byte * s.input_bytes;
 }
 
@@ -308,9 +315,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   return static_cast<double>(s.batch) * image;
 }
 
-/// Adds plans that skip padding channels, or don't, of sizes `s`; `usual` ones where those are dynamic. `padded`: the
-/// image is padded, which strips may be for themselves.
-void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, bool padded, const Machine& machine,
+/// Adds plans that skip padding channels, or don't, of sizes `s`; `usual` ones where those are dynamic. `strips_pad`:
+/// also those of strips that pad what they read.
+void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, bool strips_pad, const Machine& machine,
               std::vector<Plan>* plans) {
   constexpr int64_t kMaxStrips = 64;
   auto add = [&](int64_t rows, const RegisterTile& tile, int64_t group, int64_t chunk, bool pad_strips = false) {
@@ -331,7 +338,7 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, boo
                                       : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
     add(rows, tile, 1, 0);
-    if (padded && !dynamic && rows < s.oh) add(rows, tile, 1, 0, true);
+    if (strips_pad && rows < s.oh) add(rows, tile, 1, 0, true);
     if (chunk == 0) return;
     add(rows, tile, 1, chunk);
     // Groups that leave every thread several.
@@ -358,10 +365,9 @@ std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   std::vector<Plan> plans;
   const auto& p = *problem.as<ConvProblemNode>();
   const ConvProblemNode usual = OfUsualSize(p);
-  // Strips of groups pad themselves as it is. Plain data has few channels, and a layout to be changed with the padding.
-  const bool padded = HasPadding(p) && p.groups == 1 && p.ic_block != 0;
-  AddPlans(SizesOf(p, false), SizesOf(usual, false), false, padded, machine, &plans);
-  if (CanSkipPadding(p)) AddPlans(SizesOf(p, true), SizesOf(usual, true), true, padded, machine, &plans);
+  const bool strips_pad = StripsMayPad(p);
+  AddPlans(SizesOf(p, false), SizesOf(usual, false), false, strips_pad, machine, &plans);
+  if (CanSkipPadding(p)) AddPlans(SizesOf(p, true), SizesOf(usual, true), true, strips_pad, machine, &plans);
   return plans;
 }
 
@@ -389,8 +395,8 @@ std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Pla
   if (plan.ic_chunk < 0 || (plan.ic_chunk > 0 && s.ic_blocks % plan.ic_chunk != 0)) {
     return StrCat("chunks of ", plan.ic_chunk, " blocks don't divide ", s.ic_blocks);
   }
-  if (plan.pad_strips && (dynamic || plan.oh_block == s.oh || plan.ic_chunk > 0))
-    return "no strips that pad themselves";
+  const bool strips = plan.oh_block < s.oh && plan.ic_chunk == 0;
+  if (plan.pad_strips && !(strips && StripsMayPad(*problem.as<ConvProblemNode>()))) return "no strips that pad";
   const bool grouped = plan.oc_group == 1 || (plan.ic_chunk > 0 && plan.oc_group > 1 &&
                                               s.oc_blocks_per_group / plan.tile_oc % plan.oc_group == 0);
   return grouped ? "" : StrCat("groups of ", plan.oc_group, " tiles");
@@ -536,7 +542,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     ScheduleGroups(sch, conv, loops, pad, plan.oh_block < 1 ? RowsAtOnce(plan.oh_block) : plan.oh_block, work);
     return;
   }
-  const bool pad_strips = pad.defined() && plan.pad_strips && loops.strip.defined();
+  const bool pad_strips = pad.defined() && plan.pad_strips;
   if (pad.defined() && !pad_strips) ScheduleInjective(sch, pad);
   if (plan.ic_chunk == 0) {
     ScheduleAtOnce(sch, conv, loops, pad_strips ? pad : BlockRV(), work);
