@@ -61,15 +61,12 @@ class CastCloner : public ExprMutator {
 namespace transform {
 
 Pass CanonicalizeOps() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(BiasAddExpander().Mutate(func)); },
-                            {"CanonicalizeOps", 3, {"InferType"}, "Turns bias_add into expand_dims and add"});
+  return MutatorPass<BiasAddExpander>({"CanonicalizeOps", 3, {"InferType"}, "Turns bias_add into expand_dims and add"});
 }
 
 Pass CanonicalizeCast() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(CastCloner(func).Mutate(func)); },
-                            {"CanonicalizeCast", 3, {"InferType"}, "Gives each element-wise consumer its own upcast"});
+  return MutatorPass<CastCloner>(
+      {"CanonicalizeCast", 3, {"InferType"}, "Gives each element-wise consumer its own upcast"});
 }
 
 }  // namespace transform

@@ -183,10 +183,7 @@ void CheckConstantIndices(const CallNode* call) { IndexChecker::Check(call, GetR
 namespace transform {
 
 Pass CheckIndices() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(IndexChecker().Mutate(func));
-      },
+  return MutatorPass<IndexChecker>(
       {"CheckIndices", 0, {"InferType"}, "Refuses indices out of range, when compiling or when running"});
 }
 

@@ -143,9 +143,7 @@ Pass ConvertLayout(Map<String, Array<String>> desired_layouts) {
 }
 
 Pass AlterOpLayout() {
-  Pass alter = CreateFunctionPass([](const Function& func, const IRModule&,
-                                     const PassContext&) { return Downcast<Function>(OpAlterer().Mutate(func)); },
-                                  {"AlterOpLayout", 3, {}, ""});
+  Pass alter = MutatorPass<OpAlterer>({"AlterOpLayout", 3, {}, ""});
   return CreateModulePass(
       [alter](IRModule module, const PassContext& context) {
         return SinkLayoutTransforms()(alter(std::move(module), context), context);

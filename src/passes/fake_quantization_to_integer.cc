@@ -318,12 +318,10 @@ class IntegerRewriter : public MixedModeMutator {
 namespace transform {
 
 Pass FakeQuantizationToInteger() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(IntegerRewriter().Mutate(func)); },
-                            {"FakeQuantizationToInteger",
-                             0,
-                             {"InferType"},
-                             "Makes operators between qnn.dequantize and qnn.quantize work on integers"});
+  return MutatorPass<IntegerRewriter>({"FakeQuantizationToInteger",
+                                       0,
+                                       {"InferType"},
+                                       "Makes operators between qnn.dequantize and qnn.quantize work on integers"});
 }
 
 }  // namespace transform

@@ -22,9 +22,8 @@ class FastMathMutator : public MixedModeMutator {
 namespace transform {
 
 Pass FastMath() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(FastMathMutator().Mutate(func)); },
-                            {"FastMath", 4, {"InferType"}, "Uses fast approximations of exp, erf, tanh and softmax"});
+  return MutatorPass<FastMathMutator>(
+      {"FastMath", 4, {"InferType"}, "Uses fast approximations of exp, erf, tanh and softmax"});
 }
 
 }  // namespace transform

@@ -308,9 +308,7 @@ const ConstantEvaluator& GetConstantEvaluator() { return Evaluator(); }
 namespace transform {
 
 Pass FoldConstant() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(Folder(func).Mutate(func)); },
-                            {"FoldConstant", 2, {"InferType"}, "Computes what depends on constants only"});
+  return MutatorPass<Folder>({"FoldConstant", 2, {"InferType"}, "Computes what depends on constants only"});
 }
 
 }  // namespace transform

@@ -201,15 +201,13 @@ class ForwardFolder : public MixedModeMutator {
 namespace transform {
 
 Pass BackwardFoldScaleAxis() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(BackwardFolder(func).Mutate(func)); },
-                            {"BackwardFoldScaleAxis", 3, {"InferType"}, "Folds scales into the weights before them"});
+  return MutatorPass<BackwardFolder>(
+      {"BackwardFoldScaleAxis", 3, {"InferType"}, "Folds scales into the weights before them"});
 }
 
 Pass ForwardFoldScaleAxis() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(ForwardFolder(func).Mutate(func)); },
-                            {"ForwardFoldScaleAxis", 3, {"InferType"}, "Folds scales into the weights after them"});
+  return MutatorPass<ForwardFolder>(
+      {"ForwardFoldScaleAxis", 3, {"InferType"}, "Folds scales into the weights after them"});
 }
 
 Pass FoldScaleAxis() {

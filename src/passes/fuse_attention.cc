@@ -404,9 +404,7 @@ class AttentionFuser : public MixedModeMutator {
 namespace transform {
 
 Pass FuseAttention() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(AttentionFuser(func).Mutate(func)); },
-                            {"FuseAttention", 3, {"InferType"}, "Attention becomes one operator"});
+  return MutatorPass<AttentionFuser>({"FuseAttention", 3, {"InferType"}, "Attention becomes one operator"});
 }
 
 }  // namespace transform

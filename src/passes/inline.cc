@@ -233,9 +233,7 @@ Pass DefuseOps() {
       return renamer.Mutate(func->body);
     }
   };
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(Defuser().Mutate(func)); },
-                            {"DefuseOps", 3, {"InferType"}, "Puts the bodies of fused functions back in place"});
+  return MutatorPass<Defuser>({"DefuseOps", 3, {"InferType"}, "Puts the bodies of fused functions back in place"});
 }
 
 }  // namespace transform

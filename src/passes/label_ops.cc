@@ -38,9 +38,7 @@ class Labeler : public ExprMutator {
 namespace transform {
 
 Pass LabelOps() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(Labeler().Mutate(func)); },
-                            {"LabelOps", 1, {"InferType"}, "Labels fused functions with their hash and layouts"});
+  return MutatorPass<Labeler>({"LabelOps", 1, {"InferType"}, "Labels fused functions with their hash and layouts"});
 }
 
 }  // namespace transform

@@ -19,9 +19,8 @@ class Legalizer : public MixedModeMutator {
 namespace transform {
 
 Pass Legalize() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(Legalizer().Mutate(func)); },
-                            {"Legalize", 1, {"InferType"}, "Rewrites calls by their operators' legalisation rules"});
+  return MutatorPass<Legalizer>(
+      {"Legalize", 1, {"InferType"}, "Rewrites calls by their operators' legalisation rules"});
 }
 
 }  // namespace transform

@@ -299,9 +299,8 @@ class SumMerger : public MixedModeMutator {
 namespace transform {
 
 Pass MergeSummedConvs() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(SumMerger(func).Mutate(func)); },
-                            {"MergeSummedConvs", 2, {"InferType"}, "Merges convolutions of one input that are added"});
+  return MutatorPass<SumMerger>(
+      {"MergeSummedConvs", 2, {"InferType"}, "Merges convolutions of one input that are added"});
 }
 
 }  // namespace transform

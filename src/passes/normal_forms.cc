@@ -190,11 +190,7 @@ Pass ToBasicBlockNormalForm() {
       {"ToBasicBlockNormalForm", 1, {}, "Binds values that several scopes share"});
 }
 
-Pass ToGraphNormalForm() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(LetRemover().Mutate(func)); },
-                            {"ToGraphNormalForm", 1, {}, "Replaces lets by sharing"});
-}
+Pass ToGraphNormalForm() { return MutatorPass<LetRemover>({"ToGraphNormalForm", 1, {}, "Replaces lets by sharing"}); }
 
 }  // namespace transform
 }  // namespace treadle::relay

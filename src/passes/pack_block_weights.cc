@@ -208,10 +208,7 @@ class BlockWeightPacker : public MixedModeMutator {
 namespace transform {
 
 Pass PackBlockWeights() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(BlockWeightPacker().Mutate(func));
-      },
+  return MutatorPass<BlockWeightPacker>(
       {"PackBlockWeights", 0, {"InferType"}, "Multiplies weights that have a scale per block as they are stored"});
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -84,5 +85,23 @@ inline Expr WithTypeOf(const Expr& expr, const ExprNode* like) {
   if (!node->checked_type_.defined()) node->checked_type_ = like->checked_type_;
   return expr;
 }
+
+namespace transform {
+
+/// A pass that changes each function by a Mutator, which is made of the function where it takes one.
+template <typename Mutator>
+Pass MutatorPass(PassInfo info) {
+  return CreateFunctionPass(
+      [](const Function& func, const IRModule&, const PassContext&) {
+        if constexpr (std::is_constructible_v<Mutator, const Function&>) {
+          return Downcast<Function>(Mutator(func).Mutate(func));
+        } else {
+          return Downcast<Function>(Mutator().Mutate(func));
+        }
+      },
+      std::move(info));
+}
+
+}  // namespace transform
 
 }  // namespace treadle::relay

@@ -76,9 +76,7 @@ class PoolMover : public MixedModeMutator {
 namespace transform {
 
 Pass PoolBeforePointwise() {
-  return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(PoolMover(func).Mutate(func)); },
-                            {"PoolBeforePointwise", 2, {"InferType"}, "Averages pixels before they are convolved"});
+  return MutatorPass<PoolMover>({"PoolBeforePointwise", 2, {"InferType"}, "Averages pixels before they are convolved"});
 }
 
 }  // namespace transform

@@ -102,10 +102,7 @@ class QnnCanonicalizer : public MixedModeMutator {
 namespace transform {
 
 Pass QnnCanonicalize() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(QnnCanonicalizer(func).Mutate(func));
-      },
+  return MutatorPass<QnnCanonicalizer>(
       {"QnnCanonicalize", 0, {"InferType"}, "Writes operators on quantised tensors as plain ones"});
 }
 

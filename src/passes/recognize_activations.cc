@@ -147,10 +147,7 @@ class ActivationRecognizer : public MixedModeMutator {
 namespace transform {
 
 Pass RecognizeActivations() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(ActivationRecognizer().Mutate(func));
-      },
+  return MutatorPass<ActivationRecognizer>(
       {"RecognizeActivations", 1, {"InferType"}, "Makes one operator of activations that are written as several"});
 }
 

@@ -86,10 +86,7 @@ class ReshapeSinker : public MixedModeMutator {
 namespace transform {
 
 Pass ReshapeLast() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(ReshapeSinker().Mutate(func));
-      },
+  return MutatorPass<ReshapeSinker>(
       {"ReshapeLast", 3, {"InferType"}, "Moves reshapes of products behind what is fused with them"});
 }
 

@@ -55,10 +55,7 @@ class InferenceSimplifier : public MixedModeMutator {
 namespace transform {
 
 Pass SimplifyInference() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(InferenceSimplifier().Mutate(func));
-      },
+  return MutatorPass<InferenceSimplifier>(
       {"SimplifyInference", 0, {"InferType"}, "Turns normalisations into arithmetic and drops dropout"});
 }
 

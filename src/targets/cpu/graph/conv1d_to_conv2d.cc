@@ -203,10 +203,7 @@ class Widener : public MixedModeMutator {
 namespace transform {
 
 Pass Conv1DToConv2D() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(Widener().Mutate(func));
-      },
+  return MutatorPass<Widener>(
       {"Conv1DToConv2D", 3, {"InferType"}, "Runs one-dimensional convolutions as two-dimensional"});
 }
 

@@ -114,10 +114,7 @@ class Skipper : public MixedModeMutator {
 namespace transform {
 
 Pass SkipPaddedTaps() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(Skipper().Mutate(func));
-      },
+  return MutatorPass<Skipper>(
       {"SkipPaddedTaps", 3, {"InferType"}, "Leaves out taps of dilated windows that lie in the padding"});
 }
 

@@ -90,10 +90,7 @@ class Folder : public MixedModeMutator {
 namespace transform {
 
 Pass WidthToChannels() {
-  return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) {
-        return Downcast<Function>(Folder().Mutate(func));
-      },
+  return MutatorPass<Folder>(
       {"WidthToChannels", 3, {"InferType"}, "Makes channels of the columns that windows cover whole"});
 }
 
