@@ -21,10 +21,8 @@ Expr Times(const Expr& a, const Expr& b) { return ops::CallOp("multiply", {a, b}
 class Layer {
  public:
   explicit Layer(const CallNode* call) : call_(call) {
-    const std::string& name = OpName(call);
-    conv_ =
-        name == "nn.conv1d" || name == "nn.conv2d" || name == "nn.conv3d" ? call->attrs.as<ops::ConvAttrs>() : nullptr;
-    dense_ = name == "nn.dense";
+    conv_ = PlainConvAttrs(call);
+    dense_ = OpName(call) == "nn.dense";
     if (conv_ == nullptr && !dense_) return;
     weight_ = call->args[1]->type_as<TensorTypeNode>();
     const auto* result = call->type_as<TensorTypeNode>();
@@ -34,7 +32,6 @@ class Layer {
       data_ = conv_->ParsedDataLayout();
       kernel_ = conv_->ParsedKernelLayout();
       out_ = conv_->ParsedOutLayout();
-      valid_ = data_.IsPlain() && kernel_.IsPlain() && out_.IsPlain();
     }
   }
   bool valid() const { return valid_; }

@@ -46,26 +46,20 @@ std::vector<char> SpatialAxes(const Layout& layout) {
 
 std::optional<ConvTerm> AsConvTerm(const Expr& expr) {
   const auto* call = expr.as<CallNode>();
-  if (call == nullptr) return std::nullopt;
-  const std::string& name = OpName(call);
-  if (name != "nn.conv1d" && name != "nn.conv2d" && name != "nn.conv3d") return std::nullopt;
-  ConvTerm term{call, call->attrs.as<ops::ConvAttrs>(), {}, {}, {}};
+  const ops::ConvAttrs* attrs = call == nullptr ? nullptr : PlainConvAttrs(call);
+  if (attrs == nullptr) return std::nullopt;
   const auto* weight = call->args[1].as<ConstantNode>();
   if (weight == nullptr || !weight->data.IsCompact() || !IsFloat32(call->args[0]) || !IsFloat32(call->args[1]) ||
       !IsFloat32(expr)) {
     return std::nullopt;
   }
-  term.weight = weight->data;
-  term.kernel = term.attrs->ParsedKernelLayout();
-  if (!term.kernel.IsPlain() || !term.attrs->ParsedDataLayout().IsPlain() || !term.attrs->ParsedOutLayout().IsPlain()) {
-    return std::nullopt;
-  }
+  ConvTerm term{call, attrs, weight->data, attrs->ParsedKernelLayout(), {}};
   const std::vector<char> axes = SpatialAxes(term.kernel);
-  const std::vector<int64_t> padding = ops::NormalizePadding(term.attrs->padding, axes.size(), true);
+  const std::vector<int64_t> padding = ops::NormalizePadding(attrs->padding, axes.size(), true);
   for (size_t i = 0; i < axes.size(); ++i) {
     Window window;
     window.taps = term.weight.shape()[static_cast<size_t>(term.kernel.IndexOf(axes[i]))];
-    if (window.taps > 1) window.dilation = term.attrs->dilation[i];
+    if (window.taps > 1) window.dilation = attrs->dilation[i];
     window.begin = padding[i];
     window.excess = padding[i] + padding[i + axes.size()] - ((window.taps - 1) * window.dilation + 1);
     term.windows.push_back(window);

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "treadle/ir/structural.h"
+#include "treadle/ops/attrs/conv.h"
 #include "treadle/runtime/scalar.h"
 
 namespace treadle::relay {
@@ -13,6 +14,15 @@ const CallNode* AsCallOf(const Expr& expr, const char* op_name) {
   if (call == nullptr) return nullptr;
   const auto* op = call->op.as<OpNode>();
   return op != nullptr && op->name == op_name ? call : nullptr;
+}
+
+const ops::ConvAttrs* PlainConvAttrs(const CallNode* call) {
+  const std::string& name = OpName(call);
+  if (name != "nn.conv1d" && name != "nn.conv2d" && name != "nn.conv3d") return nullptr;
+  const auto* attrs = call->attrs.as<ops::ConvAttrs>();
+  const bool plain = attrs->ParsedDataLayout().IsPlain() && attrs->ParsedKernelLayout().IsPlain() &&
+                     attrs->ParsedOutLayout().IsPlain();
+  return plain ? attrs : nullptr;
 }
 
 const std::string& OpName(const CallNode* call) {

@@ -14,10 +14,17 @@
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
 
+namespace treadle::ops {
+class ConvAttrs;
+}
+
 namespace treadle::relay {
 
 /// The call when `expr` calls the operator of that name, else null.
 const CallNode* AsCallOf(const Expr& expr, const char* op_name);
+/// The attributes of a convolution of one to three spatial dimensions (not transposed) whose layouts have no blocks;
+/// null for other calls. ShapeError where a layout is malformed.
+const ops::ConvAttrs* PlainConvAttrs(const CallNode* call);
 /// The operator's name when `call` is of an operator, else "".
 const std::string& OpName(const CallNode* call);
 

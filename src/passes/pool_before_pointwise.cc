@@ -33,14 +33,13 @@ std::optional<Layout> LayoutOfAverages(const CallNode* call) {
 /// Whether `call` is a convolution of single pixels that keeps the layout `layout`.
 bool IsPointwise(const CallNode* call, const Layout& layout) {
   constexpr int64_t kMostInputs = 4;  // per output: of more, pooling them takes more than the convolution saves
-  if (OpName(call) != "nn.conv2d") return false;
-  const auto* attrs = call->attrs.as<ops::ConvAttrs>();
+  const ops::ConvAttrs* attrs = OpName(call) == "nn.conv2d" ? PlainConvAttrs(call) : nullptr;
+  if (attrs == nullptr || !(attrs->ParsedDataLayout() == layout) || !(attrs->ParsedOutLayout() == layout)) return false;
   const auto *data = TensorTypeOf(call->args[0]), *weight = TensorTypeOf(call->args[1]);
   const auto* result = call->type_as<TensorTypeNode>();
+  if (data == nullptr || weight == nullptr || result == nullptr || !IsStatic(weight)) return false;
+  if (!data->dtype.is_float() || data->dtype != result->dtype) return false;
   const Layout kernel = attrs->ParsedKernelLayout();
-  if (data == nullptr || weight == nullptr || result == nullptr || !IsStatic(weight) || !kernel.IsPlain()) return false;
-  if (!data->dtype.is_float() || data->dtype != result->dtype || !layout.IsPlain()) return false;
-  if (!(attrs->ParsedDataLayout() == layout) || !(attrs->ParsedOutLayout() == layout)) return false;
   auto size = [&](char axis) { return *AsConstInt(weight->shape[static_cast<size_t>(kernel.IndexOf(axis))]); };
   return size('H') == 1 && size('W') == 1 && All(attrs->strides, 1) && All(attrs->padding, 0) &&
          size('I') * attrs->groups <= kMostInputs * size('O');
