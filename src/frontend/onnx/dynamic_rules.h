@@ -22,12 +22,9 @@ relay::Expr ImportDynamicFlatten(NodeImport& n, int axis);
 bool SliceIsDynamic(NodeImport& n);
 relay::Expr ImportDynamicSlice(NodeImport& n);
 relay::Expr ImportDynamicExpand(NodeImport& n);
-relay::Expr ImportDynamicPad(NodeImport& n);
 /// The size (int64, a scalar or one element) that a dimension is resampled to: 0 where that is empty when the model
 /// runs.
 Term SizeOfSampled(const Term& x, int axis, const Term& size);
-/// `widths`: (rank, 2), int64. Modes that repeat elements reject dimensions that have none when the model runs.
-relay::Expr PadByWidths(const Term& x, const Term& widths, const relay::Expr& value, const std::string& mode);
 std::vector<relay::Expr> ImportDynamicSplit(NodeImport& n, int axis);
 relay::Expr ImportDynamicEyeLike(NodeImport& n);
 relay::Expr ImportDynamicOneHot(NodeImport& n);
@@ -50,7 +47,6 @@ relay::Expr ImportRunTimeUnsqueeze(NodeImport& n);
 relay::Expr ImportRunTimeCumulative(NodeImport& n, const char* op);
 relay::Expr ImportRunTimeTrilu(NodeImport& n);
 relay::Expr ImportRunTimeWindow(NodeImport& n, double a0, double a1, double a2);
-relay::Expr ImportRunTimePadAxes(NodeImport& n);
 relay::Expr ImportRunTimeCenterCropPad(NodeImport& n);
 
 /// A reduction along axes that input 1 lists: what is reduced becomes the second dimension of a matrix.

@@ -35,6 +35,7 @@ const RuleTable& RuleTable::All() {
     RegisterMathRules(*t);
     RegisterMatrixRules(*t);
     RegisterNormalizationRules(*t);
+    RegisterPadRules(*t);
     RegisterPoolRules(*t);
     RegisterQuantizeRules(*t);
     RegisterRandomRules(*t);

@@ -54,6 +54,7 @@ void RegisterLossRules(RuleTable& table);
 void RegisterMathRules(RuleTable& table);
 void RegisterMatrixRules(RuleTable& table);
 void RegisterNormalizationRules(RuleTable& table);
+void RegisterPadRules(RuleTable& table);
 void RegisterPoolRules(RuleTable& table);
 void RegisterQuantizeRules(RuleTable& table);
 void RegisterRecurrentRules(RuleTable& table);

@@ -2,6 +2,7 @@
 #include "frontend/onnx/run_time_axes.h"
 
 #include "frontend/onnx/checked_values.h"
+#include "frontend/onnx/forks.h"
 
 namespace treadle::onnx {
 namespace {
@@ -81,6 +82,17 @@ Term SliceAxis(const Term& x, int axis, const Term& begin, const Term& end) {
                      {"axes", std::vector<int64_t>{axis}},
                      {"slice_mode", std::string("end")}})};
 }
+
+Term ListIn(NodeImport& n, size_t i, const char* name, int64_t length) {
+  Term list = In(n, i).As(kInt64);
+  if (list.rank() == 0) list = list.Reshape({1});
+  if (list.rank() != 1) n.Invalid(StrCat("'", name, "' isn't a vector"));
+  if (AsConstInt(list.shape()[0]) != nullptr) return list;
+  if (length < 0) throw UnknownLength{i, name};
+  return OfLength(list, length);
+}
+
+int64_t Length(const Term& list) { return *AsConstInt(list.shape()[0]); }
 
 Term OfLength(const Term& list, int64_t length) {
   return list.Op("reshape", {{"newshape", std::vector<int64_t>{length}}, {"allowzero", true}});

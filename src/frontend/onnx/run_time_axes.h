@@ -20,6 +20,12 @@ struct AxisOrder {
 AxisOrder AxesLast(const Term& axes, int rank, bool distinct = false);
 /// A list that has so many entries, which is checked when it runs.
 Term OfLength(const Term& list, int64_t length);
+/// An input that lists sizes, axes and the like, int64, of a length that is known when compiling. `length`: what it has
+/// to be where the operand doesn't tell it, which is checked when it runs; less than 0: nothing tells it, and
+/// UnknownLength is thrown.
+Term ListIn(NodeImport& n, size_t i, const char* name, int64_t length = -1);
+/// The entries of such a list.
+int64_t Length(const Term& list);
 /// Of those that the mask says, a bool for each of them.
 AxisOrder MaskedLast(const Term& mask);
 /// Transposed by an int64 vector.

@@ -21,20 +21,6 @@ const DataType kFloat32 = DataType::Float(32);
 const DataType kFloat64 = DataType::Float(64);
 constexpr double kPi = 3.14159265358979323846;
 
-/// A list of sizes, axes and the like, int64, whose length is known when compiling. `length`: what it has to be where
-/// the operand doesn't tell it, which is checked when it runs; less than 0: nothing tells it.
-Term ListIn(NodeImport& n, size_t i, const char* name, int64_t length = -1) {
-  Term list = In(n, i).As(kInt64);
-  if (list.rank() == 0) list = list.Reshape({1});
-  if (list.rank() != 1) n.Invalid(StrCat("'", name, "' isn't a vector"));
-  if (length >= 0 && AsConstInt(list.shape()[0]) == nullptr) return OfLength(list, length);
-  if (AsConstInt(list.shape()[0]) == nullptr) {
-    throw UnknownLength{i, name};
-  }
-  return list;
-}
-int64_t Length(const Term& list) { return *AsConstInt(list.shape()[0]); }
-
 }  // namespace
 
 /// The axes' number tells the result's rank.
@@ -136,25 +122,6 @@ Term PadWidths(NodeImport& n, const Term& before, const Term& after, const Axes&
 }
 
 }  // namespace
-
-Expr ImportRunTimePadAxes(NodeImport& n) {
-  Term x = In(n, 0), pads = ListIn(n, 1, "pads"), axes = ListIn(n, 3, "axes");
-  const int64_t count = Length(axes);
-  if (Length(pads) != 2 * count) n.Invalid("'pads' has another number of entries than there are axes");
-  std::vector<int64_t> numbers;
-  for (int i = 0; i < x.rank(); ++i) numbers.push_back(i);
-  Term dims = IntVec(n, numbers), given(n, CheckedValues(n, axes, "index", IntNum(n, x.rank()), "axis"));
-  Term is_axis = (dims.Expand(1) == given.Expand(0)).As(kInt64);  // (rank, axes)
-  const Term times = is_axis.Sum({1});
-  const Term once(n, CheckedValues(n, times, "at_most", IntNum(n, 1), "number of times that an axis is listed"));
-  is_axis = is_axis * once.Expand(1);  // so that the check is needed
-  auto side = [&](int64_t begin) {
-    return (is_axis * pads.Slice(0, begin, begin + count).Expand(0)).Sum({1}).Expand(1);
-  };
-  Term widths = Concat({side(0), side(count)}, 1);
-  Expr value = n.Has(2) ? ScalarIn(n, 2, n.DType(0)).expr() : n.Scalar(n.DType(0), 0);
-  return PadByWidths(x, widths, value, n.Str("mode", "constant"));
-}
 
 Expr ImportRunTimeCenterCropPad(NodeImport& n) {
   const auto listed = n.HasAttr("axes") ? static_cast<int64_t>(n.Ints("axes").size()) : n.Rank(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape, order and extent of tensors: reshape, transpose, concat, split, slice, pad, ...
+// Shape, order and extent of tensors: reshape, transpose, concat, split, slice, ...
 #include <algorithm>
 
 #include "frontend/onnx/compose.h"
@@ -319,87 +319,6 @@ Expr ImportTile(NodeImport& n) {
 
 Expr ImportIdentity(NodeImport& n) { return n.In(0); }
 
-/// Pads by dimension: all begins, then all ends; of all axes, or of those that input 3 lists.
-struct Pads {
-  Ints before, after;
-
-  explicit Pads(NodeImport& n) {
-    auto rank = static_cast<size_t>(n.Rank(0));
-    Ints pads = n.version() == 1 ? n.Ints("paddings") : n.version() == 2 ? n.Ints("pads") : n.ConstantInts(1, "pads");
-    Ints axes;
-    if (auto given = n.version() >= 18 ? n.OptionalInts(3, "axes") : std::nullopt) {
-      axes = n.Axes(*given, static_cast<int>(rank));
-    } else {
-      for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
-    }
-    if (pads.size() != 2 * axes.size())
-      n.Invalid(StrCat("'pads' has ", pads.size(), " entries for ", axes.size(), " axes"));
-    before.assign(rank, 0);
-    after.assign(rank, 0);
-    for (size_t i = 0; i < axes.size(); ++i) {
-      for (int64_t pad : {pads[i], pads[axes.size() + i]}) {
-        if (pad > INT32_MAX || pad < -INT32_MAX) n.Invalid(StrCat("'pads' has an entry of ", pad));
-      }
-      before[static_cast<size_t>(axes[i])] = pads[i];
-      after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
-    }
-  }
-};
-
-Expr ImportPad(NodeImport& n) {
-  const std::string mode = n.Str("mode", "constant");
-  const bool wraps = mode == "wrap" && n.version() >= 19;
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && !wraps) {
-    n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
-  }
-  if (n.version() >= 11 && n.Has(2) && n.DType(2) != n.DType(0)) {
-    n.Invalid(StrCat("the constant value is ", n.DType(2), ", the operand ", n.DType(0)));
-  }
-  if (n.version() >= 18 && n.Has(3) && !n.IsKnown(3)) return ImportRunTimePadAxes(n);
-  if (n.version() >= 11 && !n.IsKnown(1)) return ImportDynamicPad(n);
-  Pads pads(n);
-  Expr x = n.In(0);
-  DataType dtype = n.DType(0);
-  Expr value = n.Scalar(dtype, 0);
-  if (n.version() < 11) {
-    value = n.Scalar(dtype, n.Float("value", 0.0));
-  } else if (n.Has(2)) {
-    value = n.Rank(2) == 0 ? n.In(2) : n.Reshape(n.In(2), {});
-  }
-  bool negative = false, beyond = false, many = false;
-  for (size_t i = 0; i < pads.before.size(); ++i) negative |= pads.before[i] < 0 || pads.after[i] < 0;
-  for (size_t i = 0; negative && i < pads.before.size(); ++i) {
-    const int64_t* size = AsConstInt(TypeOf(x)->shape[i]);
-    if (size != nullptr && *size + pads.before[i] + pads.after[i] < 0) {
-      n.Invalid(StrCat("'pads' remove more than all of dimension ", i, ", which is ", *size));
-    }
-    beyond |= size != nullptr && *size + std::min<int64_t>(pads.before[i], 0) + std::min<int64_t>(pads.after[i], 0) < 0;
-  }
-  // What is mirrored or repeated may be fewer elements than are added.
-  for (size_t i = 0; (mode == "reflect" || mode == "wrap") && i < pads.before.size(); ++i) {
-    const int64_t* size = AsConstInt(TypeOf(x)->shape[i]);
-    const int64_t most = std::max(pads.before[i], pads.after[i]);
-    many |= most > 0 && (size == nullptr ? mode == "wrap" : *size > 0 && most > *size - (mode == "reflect" ? 1 : 0));
-  }
-  if (!negative && !many) return n.Pad(x, pads.before, pads.after, value, mode);
-  if (mode != "constant" || beyond || !IsStatic(TypeOf(x))) {
-    Ints widths;
-    for (size_t i = 0; i < pads.before.size(); ++i) widths.insert(widths.end(), {pads.before[i], pads.after[i]});
-    Expr width = n.Reshape(n.IntVector(widths), {n.Rank(0), 2});
-    return PadByWidths({n, x}, {n, width}, value, mode);
-  }
-  for (size_t i = 0; i < pads.before.size(); ++i) {  // negative pads cut
-    if (pads.before[i] >= 0 && pads.after[i] >= 0) continue;
-    int64_t size = n.StaticDim(x, static_cast<int>(i));
-    int64_t begin = std::max<int64_t>(-pads.before[i], 0);
-    int64_t end = size - std::max<int64_t>(-pads.after[i], 0);
-    x = n.Slice(x, static_cast<int>(i), begin, end);
-    pads.before[i] = std::max<int64_t>(pads.before[i], 0);
-    pads.after[i] = std::max<int64_t>(pads.after[i], 0);
-  }
-  return n.Pad(x, pads.before, pads.after, value, mode);
-}
-
 /// Dimension `axis` over a number that has to divide it; nothing where only the run knows the dimension.
 std::optional<Term> DimOver(NodeImport& n, const Term& x, int axis, int64_t divisor) {
   const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
@@ -502,7 +421,6 @@ void RegisterShapeRules(RuleTable& table) {
   table.Add1("Expand", {8, 13}, ImportExpand);
   table.Add1("Tile", {1, 6, 13}, ImportTile);
   table.Add1("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25}, ImportIdentity);
-  table.Add1("Pad", {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, ImportPad);
   table.Add1("CenterCropPad", {18}, ImportCenterCropPad);
   table.Add1("BitCast", {26}, ImportBitCast);
   table.Add1("DepthToSpace", {1, 11, 13, 28}, ImportDepthToSpace);
