@@ -271,18 +271,17 @@ double LayoutChangeCycles(const ConvProblemNode& p, const Machine& machine) {
   return 2 * bytes * static_cast<double>(p.ih * p.iw) * machine.beyond_l2_cycles_per_byte;
 }
 
-double StripCycles(const ConvProblemNode& p, int64_t rows, int64_t channels, int64_t element_bytes, bool padded,
+double StripCycles(const ConvProblemNode& p, int64_t rows, int64_t channels, int64_t element_bytes,
                    const Machine& machine) {
   const int64_t read = (rows - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
-  const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * channels;
-  const auto bytes = static_cast<double>(elements * element_bytes);
-  double cycles = bytes * machine.beyond_l2_cycles_per_byte + (padded ? Fitted().strip_pad_byte * bytes : 0);
-  if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
-    cycles += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;
-  }
-  // What is made then goes to the next cache and comes back, as what it is made of takes room, too.
-  if (padded && bytes > static_cast<double>(machine.l2_bytes) / 2)
-    cycles += 2 * bytes * machine.beyond_l2_cycles_per_byte;
+  const int64_t width = std::max<int64_t>(0, p.iw), pixel = channels * element_bytes;
+  const auto copy = static_cast<double>(read * (width + p.pad_l + p.pad_r) * pixel);
+  const auto source = static_cast<double>(std::min(read, std::max<int64_t>(1, p.ih)) * width * pixel);
+  const auto results = static_cast<double>(rows * std::max<int64_t>(0, p.ow) * pixel);
+  double cycles = Fitted().strip_pad * copy * 8 / std::max(1, machine.vector_bits);
+  // What is made goes to the next cache and comes back, unless all that passes meanwhile leaves room for it.
+  if (source + copy + results > static_cast<double>(machine.l1_bytes)) cycles += Fitted().strip_l2_byte * copy;
+  if (copy > static_cast<double>(machine.l2_bytes) / 2) cycles += 2 * copy * machine.beyond_l2_cycles_per_byte;
   return cycles;
 }
 

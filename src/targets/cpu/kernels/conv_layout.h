@@ -64,9 +64,9 @@ std::optional<ChannelLayout> RecordedConvLayout(const Problem& problem, const Ma
 /// Cycles of giving the input another layout: it is loaded and stored. Of static sizes.
 double LayoutChangeCycles(const ConvProblemNode& p, const Machine& machine);
 
-/// Cycles of what a strip of `rows` rows of outputs reads of `channels` channels, of `element_bytes` bytes each: from
-/// beyond the L2 cache, into a padded copy where `padded`, and from there for each row of the kernel. Of static sizes.
-double StripCycles(const ConvProblemNode& p, int64_t rows, int64_t channels, int64_t element_bytes, bool padded,
+/// Cycles of making the padded input of a strip of `rows` rows of outputs, of `channels` channels with elements of
+/// `element_bytes` bytes, and of keeping it until it is read. Of static sizes.
+double StripCycles(const ConvProblemNode& p, int64_t rows, int64_t channels, int64_t element_bytes,
                    const Machine& machine);
 /// Whether a convolution has padding at all.
 bool HasPadding(const ConvProblemNode& p);

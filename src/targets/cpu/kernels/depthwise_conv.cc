@@ -134,9 +134,11 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   if (WidensInRegisters(p, machine)) row *= fitted.depthwise_widen;
   const int64_t strips = CeilDiv(p.oh, plan.oh_block);
   const double strip =
-      StripCycles(p, plan.oh_block, p.oc_block, pairs ? 2 : p.dtype.bytes(), pairs || HasPadding(p), machine);
+      pairs || HasPadding(p) ? StripCycles(p, plan.oh_block, p.oc_block, pairs ? 2 : p.dtype.bytes(), machine) : 0;
+  const double read = machine.beyond_l2_cycles_per_byte *
+                      static_cast<double>(std::max<int64_t>(0, p.ih * p.iw) * p.oc_block * p.dtype.bytes());
   const int64_t blocks = p.oc / p.oc_block, batch = std::max<int64_t>(1, p.batch);
-  const double alone = static_cast<double>(batch * blocks) * (rows * row + static_cast<double>(strips) * strip);
+  const double alone = static_cast<double>(batch * blocks) * (rows * row + static_cast<double>(strips) * strip + read);
   const int64_t threads = ModelledThreads(machine);
   const double last = static_cast<double>(p.oh - (strips - 1) * plan.oh_block) / static_cast<double>(plan.oh_block);
   return alone * (1 + LoadImbalance(strips, last, blocks, batch, threads)) / 2;

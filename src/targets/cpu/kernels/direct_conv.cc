@@ -258,7 +258,7 @@ double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double ti
   return work + machine.beyond_l2_cycles_per_byte * (inputs + weights) + NearCycles(s, plan, machine);
 }
 
-/// Cycles on one thread of making the padded input, beyond those of reading the input once.
+/// Cycles on one thread of making the padded input.
 double PaddingCycles(const ConvProblemNode& p, const ConvSizes& s, const DirectConvPlanNode& plan,
                      const Machine& machine) {
   if (!HasPadding(p) || p.ic_block == 0) return 0;
@@ -266,8 +266,7 @@ double PaddingCycles(const ConvProblemNode& p, const ConvSizes& s, const DirectC
   const double strips = plan.pad_strips || by_groups ? static_cast<double>(CeilDiv(s.oh, plan.oh_block)) : 1;
   const int64_t groups = by_groups ? p.groups : 1, rows = strips > 1 ? plan.oh_block : s.oh;
   const int64_t channels = (p.data_ic != 0 ? p.data_ic : p.ic) / groups;
-  return strips * static_cast<double>(groups) * StripCycles(p, rows, channels, 4, true, machine) -
-         machine.beyond_l2_cycles_per_byte * s.input_bytes;
+  return strips * static_cast<double>(groups) * StripCycles(p, rows, channels, 4, machine);
 }
 
 /// Cycles that all of `threads` take together where one takes `alone`.
