@@ -87,6 +87,18 @@ TEST(LoopPartition, IterationsBeyondADynamicEndDoNotRun) {
   EXPECT_THAT(after, HasSubstr("floordiv((n + 7), 8)"));
 }
 
+/// Loops over what is left of a block of tiles, too: few rows would run through all tiles of a block otherwise.
+TEST(LoopPartition, IterationsBeyondADynamicEndDoNotRunInBlocks) {
+  const char* text = R"(
+    for (o: int32, 0, floordiv((n + 799), 800)) {
+      for (i: int32, 0, 100) {
+        for (r: int32, 0, 8) unroll { if ((((o*800) + (i*8)) + r) < n) { A[(((o*800) + (i*8)) + r)] = 1f32 } }
+      }
+    })";
+  const std::string after = AsText(LoopPartition(ParsePrimFunc(kHead + std::string(text) + "}"), LowerConfig()), false);
+  EXPECT_THAT(after, HasSubstr("(floordiv((n + 7), 8) - (o_1*100))"));
+}
+
 /// Borders that a run gives: read once, so that loops can be cut at them. What the function writes stays where it is.
 TEST(LoopPartition, LoopsAreCutAtNumbersOfOperands) {
   const auto after = [](const std::string& noalias) {

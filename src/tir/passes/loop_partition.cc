@@ -220,13 +220,18 @@ class VectorShortener : public StmtExprMutator {
 
 class Partitioner : public StmtExprMutator {
  public:
-  Stmt Run(const Stmt& body) { return VisitStmt(body); }
+  Stmt Run(const Stmt& body) {
+    const Stmt cut = VisitStmt(body);
+    ending_ = !endless_.empty();
+    return ending_ ? VisitStmt(cut) : cut;
+  }
 
  protected:
   using StmtExprMutator::VisitStmt_;
   PrimExpr VisitExpr(const PrimExpr& e) override { return e; }
 
   Stmt VisitStmt_(const ForNode* op) override {
+    if (ending_) return VisitEnd(op);
     // Threads that wait for each other in the body have to run the loop equally often.
     const bool thread = op->kind == ForKind::kThreadBinding;
     loops_.insert(op->loop_var.get());
@@ -262,6 +267,7 @@ class Partitioner : public StmtExprMutator {
     if (analyzer_.CanProveLessEqual(high, low)) return StmtExprMutator::VisitStmt_(op);
     Stmt free_body = ConditionRemover(removed).Rewrite(op->body);
     Array<Stmt> parts;
+    bool rest_without_end = false;
     auto add = [&](const PrimExpr& from, const PrimExpr& to, const Stmt& body, bool again) {
       if (analyzer_.CanProveLessEqual(to, from)) return;
       Var var(op->loop_var->name_hint, op->loop_var.dtype());
@@ -272,6 +278,7 @@ class Partitioner : public StmtExprMutator {
       vmap.Set(op->loop_var, var);
       Stmt copy = Substitute(body, vmap);
       if (again && !forms) copy = VisitStmt(copy);
+      if (rest_without_end) endless_.insert(var.get());
       const For part(var, from, extent, op->kind, copy, op->thread_binding, op->annotations, op->span);
       parts.push_back(again && forms ? WithFreeForm(part.get()) : Stmt(part));
     };
@@ -279,8 +286,10 @@ class Partitioner : public StmtExprMutator {
     add(low, high, free_body, true);
     const bool dynamic = AsConstInt(high) == nullptr;
     // The rest of unknown size may have a main part of its own, and iterations that do nothing.
-    // Ends become part of the bounds of the loops inside, which would grow exponentially with the depth.
+    // Ends become part of the bounds of the loops inside, which would grow exponentially with the depth: those of inner
+    // loops are found when all loops are cut.
     const PrimExpr live = dynamic ? LiveEnd(op, bound, high, end) : end;
+    rest_without_end = dynamic && in_cut_ && op->kind == ForKind::kSerial && threads_around_ == 0;
     const bool outermost = !in_cut_ && !live.same_as(end);
     in_cut_ = in_cut_ || outermost;
     add(high, live, op->body, dynamic);
@@ -289,6 +298,20 @@ class Partitioner : public StmtExprMutator {
   }
 
  private:
+  /// A loop after all are cut: those that run over what a cut has left end where nothing has an effect any more.
+  Stmt VisitEnd(const ForNode* op) {
+    arith::LoopScope own_range(analyzer_, op->loop_var, Range::FromMinExtent(op->min, op->extent));
+    PrimExpr extent = op->extent;
+    if (endless_.count(op->loop_var.get()) != 0) {
+      const PrimExpr end = analyzer_.Simplify(op->min + op->extent);
+      const PrimExpr live = LiveEnd(op, PrimExpr(), op->min, end);
+      if (!live.same_as(end)) extent = analyzer_.Simplify(live - op->min);
+    }
+    const Stmt body = VisitStmt(op->body);
+    if (extent.same_as(op->extent) && body.same_as(op->body)) return GetRef<Stmt>(op);
+    return For(op->loop_var, op->min, extent, op->kind, body, op->thread_binding, op->annotations, op->span);
+  }
+
   /// Whether a condition depends on more than loops.
   bool UsesSizes(const ConditionCollector::Condition& condition) const {
     return arith::UsesVar(condition.comparison, [&](const VarNode* v) {
@@ -471,7 +494,9 @@ class Partitioner : public StmtExprMutator {
   arith::Analyzer analyzer_;
   std::unordered_set<const Object*> loops_;  ///< variables of loops
   int threads_around_ = 0;
-  bool in_cut_ = false;  ///< in a loop that ends where nothing has an effect any more
+  std::unordered_set<const Object*> endless_;  ///< variables of loops over what a cut has left, in other such loops
+  bool ending_ = false;                        ///< all loops are cut
+  bool in_cut_ = false;                        ///< in a loop that ends where nothing has an effect any more
 };
 
 }  // namespace
