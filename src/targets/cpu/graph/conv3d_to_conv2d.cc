@@ -10,6 +10,7 @@
 
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/channel_axis.h"
+#include "treadle/ops/attrs/check.h"
 
 namespace treadle::relay {
 namespace {
@@ -120,21 +121,23 @@ class Flattener : public MixedModeMutator {
     return OpName(call) == "nn.conv3d_transpose" ? OpenTransposed(pre, call, data) : Expr();
   }
 
+  /// The sizes of dimensions, read in the run.
+  static Expr SizesOf(const Expr& e, int64_t begin, int64_t end) {
+    Expr all = ops::CallWith<ops::ShapeOfAttrs>("shape_of", {e}, [](auto& attrs) { attrs.dtype = DataType::Int(64); });
+    return ops::MakeStridedSlice(all, {begin}, {end}, {1}, Ints{0});
+  }
+
   /// (D * N, C, H, W) as (D, N, C, H, W), for sizes of a result (N, C, D, H, W). Where neither D nor N is known, those
-  /// of `like` (D, N, ..) are read in the run. Null where one is 0.
-  static Expr Apart(const Expr& flat, const Array<PrimExpr>& result, const Expr& like) {
+  /// of `like` (D, N, ..) are read in the run; where `depth` is given, it is D. Null where one is 0.
+  static Expr Apart(const Expr& flat, const Array<PrimExpr>& result, const Expr& like, const Expr& depth = Expr()) {
     constexpr int64_t kSplit = -4;
     const int64_t *d = AsConstInt(result[2]), *n = AsConstInt(result[0]);
     if ((d != nullptr && *d == 0) || (n != nullptr && *n == 0)) return Expr();
-    if (d != nullptr || n != nullptr) {
+    if (!depth.defined() && (d != nullptr || n != nullptr)) {
       return ops::MakeReshape(flat, Ints{kSplit, n != nullptr ? -1 : *d, n != nullptr ? *n : -1, 0, 0, 0});
     }
-    auto sizes = [](const Expr& e, int64_t begin, int64_t end) {
-      Expr all =
-          ops::CallWith<ops::ShapeOfAttrs>("shape_of", {e}, [](auto& attrs) { attrs.dtype = DataType::Int(64); });
-      return ops::MakeStridedSlice(all, {begin}, {end}, {1}, Ints{0});
-    };
-    const Expr shape = ops::MakeConcatenate({sizes(like, 0, 2), sizes(flat, 1, 4)}, 0);
+    const Expr outer = depth.defined() ? ops::MakeConcatenate({depth, SizesOf(like, 1, 2)}, 0) : SizesOf(like, 0, 2);
+    const Expr shape = ops::MakeConcatenate({outer, SizesOf(flat, 1, 4)}, 0);
     return ops::CallWith<ops::ReshapeAttrs>("dyn.reshape", {flat, shape}, [&](auto& attrs) {
       attrs.allowzero = true;
       for (const size_t i : {2, 0, 1, 3, 4}) {
@@ -149,6 +152,21 @@ class Flattener : public MixedModeMutator {
     return ops::MakeReshape(deep, Ints{kMerge, 0, 0, 0});
   }
 
+  /// The number of results along a depth of which a run needs at least `least` images: else slices of it, none long
+  /// enough for a window, would be a convolution of no images.
+  static Expr ResultDepth(const CallNode* call, int64_t least, int64_t stride) {
+    auto number = [](int64_t value) { return ops::ScalarConstant(DataType::Int(64), static_cast<double>(value)); };
+    const Expr images = ops::CallWith<ops::CheckValuesAttrs>(
+        "check_values", {SizesOf(call->args[0], 2, 3), number(least)}, [&](auto& attrs) {
+          attrs.rule = "at_least";
+          attrs.where = call->span.defined() ? call->span->source_name : "";
+          attrs.what = "depth of a convolution's input";
+        });
+    Expr last = ops::CallOp("subtract", {images, number(least)});
+    if (stride != 1) last = ops::CallOp("floor_divide", {last, number(stride)});
+    return ops::CallOp("add", {last, number(1)});
+  }
+
   Expr OpenConvolution(const CallNode* pre, const CallNode* call, const TensorTypeNode* type) {
     const auto* a = call->attrs_as<ops::Conv3DAttrs>();
     const auto weight = StaticShape(pre->args[1]);
@@ -157,8 +175,11 @@ class Flattener : public MixedModeMutator {
     }
     const Ints pads = SixPads(a->padding), &w = *weight;
     const int64_t taps = w[2], dilation = a->dilation[0], reach = (taps - 1) * dilation;
-    // With less padding a run may have too few images for a window, which the convolution itself finds.
-    if (pads[0] + pads[3] < reach) return Expr();
+    const int64_t least = reach + 1 - pads[0] - pads[3];
+    const PrimExpr& depth = TensorTypeOf(pre->args[0])->shape[2];
+    const int64_t* images = AsConstInt(depth);
+    if (images != nullptr && *images < std::max<int64_t>(least, 1)) return Expr();
+    const Expr results = images == nullptr && least > 0 ? ResultDepth(call, least, a->strides[0]) : Expr();
     Expr deep = ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4});
     if (pads[0] != 0 || pads[3] != 0) {
       deep = ops::MakePad(deep, {{pads[0], pads[3]}, {0, 0}, {0, 0}, {0, 0}, {0, 0}},
@@ -173,8 +194,8 @@ class Flattener : public MixedModeMutator {
     Expr kernel =
         ops::MakeReshape(ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4}), Ints{w[0], w[1] * w[2], w[3], w[4]});
     const Expr joined = Joined(taps == 1 ? parts[0] : ops::MakeConcatenate(parts, 2));
-    const Expr apart =
-        Apart(ops::CallOp("nn.conv2d", {joined, kernel}, PlaneAttrs(a, pads, w), call->span), type->shape, parts[0]);
+    const Expr apart = Apart(ops::CallOp("nn.conv2d", {joined, kernel}, PlaneAttrs(a, pads, w), call->span),
+                             type->shape, parts[0], results);
     return apart.defined() ? ops::MakeTranspose(apart, {1, 2, 0, 3, 4}) : Expr();
   }
 
