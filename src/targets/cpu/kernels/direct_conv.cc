@@ -236,6 +236,12 @@ double NearCycles(const ConvSizes& s, const DirectConvPlanNode& plan, const Mach
   return results + again * static_cast<double>(s.oc_blocks / plan.tile_oc) * bytes * rate;
 }
 
+/// Cycles of reading bytes several times: at first, and those that don't stay, from beyond the L2 cache.
+double ReadCycles(double bytes, double times, bool stay, const Machine& machine) {
+  const double again = stay ? machine.l2_cycles_per_byte * Fitted().tile_weights : machine.beyond_l2_cycles_per_byte;
+  return bytes * (machine.beyond_l2_cycles_per_byte + (times - 1) * again);
+}
+
 /// Cycles of one image on one thread: of the multiply-adds, and of what passes from beyond the L1 cache.
 double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double tile_cycles, const Machine& machine) {
   const double cache = static_cast<double>(machine.l2_bytes) * 0.6;
@@ -248,14 +254,13 @@ double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double ti
   const double sums = static_cast<double>(group * plan.tile_oc * s.oc_block * 4) * static_cast<double>(rows * s.ow);
   // What a pass stores takes room, too. Plans for machines whose memory's rate isn't known were compared without.
   const double stored_near = machine.memory_cycles_per_byte > 0 ? sums : 0;
-  const double near = group > 1 ? strip * static_cast<double>(plan.ic_chunk) / static_cast<double>(s.ic_blocks) + sums
-                                : strip + stored_near;
-  const double inputs = near <= cache
-                            ? s.input_bytes * std::ceil(passes / static_cast<double>(group > 1 ? group : passes))
-                            : s.input_bytes * passes;
-  const double weights =
-      s.weight_bytes <= static_cast<double>(machine.l2_bytes) / 4 ? s.weight_bytes : s.weight_bytes * strips;
-  return work + machine.beyond_l2_cycles_per_byte * (inputs + weights) + NearCycles(s, plan, machine);
+  const double chunk = strip * static_cast<double>(plan.ic_chunk) / static_cast<double>(s.ic_blocks);
+  const bool strip_stays = strip + (group > 1 ? sums : stored_near) <= cache;
+  const bool chunk_stays = group > 1 ? chunk + sums <= cache : strip_stays;
+  const double input_passes = chunk_stays ? std::ceil(passes / static_cast<double>(group)) : passes;
+  const bool weights_stay = s.weight_bytes + strip + stored_near <= cache;
+  return work + ReadCycles(s.input_bytes, input_passes, strip_stays, machine) +
+         ReadCycles(s.weight_bytes, strips, weights_stay, machine) + NearCycles(s, plan, machine);
 }
 
 /// Cycles on one thread of making the padded input.
