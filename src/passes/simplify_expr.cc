@@ -138,6 +138,47 @@ Expr MergeTransposes(const Site& site) {
   return ops::MakeTranspose(inner->args[0], both);
 }
 
+/// The split that `parts` are results of, from the first one on in order.
+const CallNode* SplitOf(const TupleNode* parts) {
+  const CallNode* split = nullptr;
+  for (size_t i = 0; i < parts->fields.size(); ++i) {
+    const auto* part = parts->fields[i].as<TupleGetItemNode>();
+    const auto* from = part == nullptr ? nullptr : AsCallOf(part->tuple, "split");
+    if (from == nullptr || part->index != static_cast<int>(i) || (i > 0 && from != split)) return nullptr;
+    split = from;
+  }
+  return split;
+}
+
+/// concatenate of all parts of a split: along the same axis nothing, along another one a transpose, which moves the
+/// number of the part there.
+Expr JoinSplit(const Site& site) {
+  const auto* joined = AsCallOf(GetRef<Expr>(site.call), "concatenate");
+  if (joined == nullptr || site.type() == nullptr) return Expr();
+  const auto *parts = site.arg(0).as<TupleNode>(), *typed = site.pre->args[0].as<TupleNode>();
+  const CallNode* split = parts == nullptr ? nullptr : SplitOf(parts);
+  const CallNode* before = typed == nullptr ? nullptr : SplitOf(typed);
+  if (split == nullptr || before == nullptr) return Expr();
+  const auto* all = before->type_as<TupleTypeNode>();
+  const auto* whole = before->args[0]->type_as<TensorTypeNode>();
+  const size_t rank = site.type()->shape.size(), count = parts->fields.size();
+  if (all == nullptr || all->fields.size() != count || whole == nullptr) return Expr();
+  const auto from = static_cast<size_t>(PositiveAxis(split->attrs_as<ops::SplitAttrs>()->axis, rank));
+  const auto to = static_cast<size_t>(PositiveAxis(joined->attrs_as<ops::ConcatenateAttrs>()->axis, rank));
+  if (from == to) return split->args[0];
+  if (!IsStatic(whole)) return Expr();
+  Array<PrimExpr> numbered;
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < rank; ++i) {
+    const auto parts_of = i == from ? static_cast<int64_t>(count) : 1;
+    if (i == from) numbered.push_back(PrimExpr(parts_of));
+    numbered.push_back(PrimExpr(*AsConstInt(whole->shape[i]) / parts_of));
+    if (i == to) axes.push_back(static_cast<int64_t>(from));
+    axes.push_back(static_cast<int64_t>(i < from ? i : i + 1));
+  }
+  return ReshapeToSizes(ops::MakeTranspose(ReshapeToSizes(split->args[0], numbered), axes), site.type()->shape);
+}
+
 /// layout_transform there and back is nothing; a chain is one.
 Expr MergeLayoutTransforms(const Site& site) {
   const auto* outer = AsCallOf(GetRef<Expr>(site.call), "layout_transform");
@@ -212,7 +253,7 @@ Expr DropDeadTaps(const Site& site) {
 
 using Rule = Expr (*)(const Site& site);
 constexpr Rule kRules[] = {ConcretizeLike, DropNeutralOperand, MergeReshapes, MergeTransposes, MergeLayoutTransforms,
-                           DropCast,       ScalarOperand,      DivideGate,    DropDeadTaps};
+                           JoinSplit,      DropCast,           ScalarOperand, DivideGate,      DropDeadTaps};
 
 class ExprSimplifier : public MixedModeMutator {
  public:

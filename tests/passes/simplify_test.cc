@@ -153,6 +153,25 @@ TEST(SimplifyExpr, MergesTransposes) {
              "fn (%x: Tensor[(2, 3, 4), float32]) { transpose(%x, axes=[2, 0, 1]) }");
 }
 
+TEST(SimplifyExpr, JoinsParts) {
+  const std::string x = "fn (%x: Tensor[(2, 6, 5, 4), float32]) { ";
+  const std::string parts = x + "%0 = split(%x, indices_or_sections=3, axis=1); ";
+  ExpectPass(transform::SimplifyExpr(), parts + "%1 = (%0.0, %0.1, %0.2); concatenate(%1, axis=1) }", x + "%x }");
+  // Part p, row r of it and column c become row r and column 4 p + c.
+  ExpectPass(transform::SimplifyExpr(), parts + "%1 = (%0.0, %0.1, %0.2); concatenate(%1, axis=-1) }",
+             x + "%0 = reshape(%x, newshape=[2, 3, 2, 5, 4]); %1 = transpose(%0, axes=[0, 2, 3, 1, 4]); "
+                 "reshape(%1, newshape=[2, 2, 5, 12]) }");
+  ExpectPass(transform::SimplifyExpr(),
+             x + "%0 = split(%x, indices_or_sections=2, axis=3); %1 = (%0.0, %0.1); concatenate(%1, axis=0) }",
+             x + "%0 = reshape(%x, newshape=[2, 6, 5, 2, 2]); %1 = transpose(%0, axes=[3, 0, 1, 2, 4]); "
+                 "reshape(%1, newshape=[4, 6, 5, 2]) }");
+  // Other orders, fewer parts and parts of two splits stay.
+  for (const char* some : {"(%0.1, %0.0, %0.2)", "(%0.0, %0.1)", "(%0.0, %0.1, %0.1)"}) {
+    const std::string text = parts + "%1 = " + some + "; concatenate(%1, axis=3) }";
+    ExpectPass(transform::SimplifyExpr(), text, text);
+  }
+}
+
 TEST(EliminateCommonSubexpr, MergesEqualCalls) {
   ExpectPass(transform::EliminateCommonSubexpr(), R"(
 fn (%x: Tensor[(4), float32]) {
