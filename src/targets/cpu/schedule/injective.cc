@@ -171,7 +171,7 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
     return true;
   }
   int64_t lanes = VectorLanes(t.row);
-  if (lanes == 0) lanes = t.row > kLine ? kRow * 2 : kRow;  // the tail is split off
+  if (lanes < kRow * 2) lanes = t.row > kLine ? kRow * 2 : kRow;  // the tail is split off
   if (t.rows < kRow || t.row < lanes) return false;
   const int64_t tiles = t.rows % kLine == 0 ? kLine / kRow : t.rows % (2 * kRow) == 0 ? 2 : 1;
   const std::vector<LoopRV> u = sch.Split(t.loops[t.across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
@@ -255,10 +255,13 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   if (IsFlatElementwise(sch, block)) {
     LoopRV all = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
     int64_t extent = Extent(sch, all);
-    int lanes = extent < 0 ? kDynamicLanes : VectorLanes(extent);
+    // Of many elements what is left of whole vectors is split off.
+    constexpr int64_t kMany = 256;
+    const bool ragged = extent < 0 || (extent >= kMany && VectorLanes(extent) < kDynamicLanes);
+    int lanes = ragged ? kDynamicLanes : VectorLanes(extent);
     // Of small elements more fill a register.
     for (int more = kVectorBits / WidestBits(sch.Get(block)); more > lanes && lanes != 0; more /= 2) {
-      if (extent < 0 || extent % more == 0) lanes = more;
+      if (ragged || extent % more == 0) lanes = more;
     }
     if (lanes == 0 || extent == lanes) {
       if (lanes != 0) sch.Vectorize(all);
@@ -266,10 +269,9 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
     }
     // Chunks of some kilobytes: the loop over vectors stays tight, the parallel loop has few iterations.
     constexpr int64_t kChunk = 256;
-    int64_t vectors = extent / lanes, chunk = extent < 0 ? kChunk : 1;
-    for (int64_t c = 1; c <= kChunk; ++c) {
-      if (vectors % c == 0) chunk = c;
-    }
+    const int64_t vectors = extent < 0 ? kChunk : extent / lanes;
+    int64_t chunk = std::min(vectors, kChunk);
+    while (!ragged && vectors % chunk != 0) --chunk;
     std::vector<LoopRV> parts =
         sch.Split(all, {PrimExpr(ObjectPtr<Object>()), PrimExpr(chunk), PrimExpr(int64_t{lanes})});
     sch.Vectorize(parts[2]);

@@ -38,10 +38,11 @@ int LanesAlong(const tir::Block& node, int64_t extent) {
   constexpr int kBits = 256;
   int bits = 1;
   for (const tir::BufferRegion& written : node->writes) bits = std::max(bits, written->buffer->dtype.bits());
-  for (int lanes = std::max(kTailLanes, kBits / bits); lanes >= kFewest; lanes /= 2) {
+  const bool is_long = extent >= kLeastMasked || extent < 0;
+  for (int lanes = std::max(kTailLanes, kBits / bits); lanes >= (is_long ? kTailLanes : kFewest); lanes /= 2) {
     if (extent > lanes && extent % lanes == 0) return lanes;
   }
-  return extent >= kLeastMasked || extent < 0 ? kTailLanes : 0;
+  return is_long ? kTailLanes : 0;
 }
 
 /// Reduces along contiguous memory: partial results in the lanes of a vector, combined at the end.
@@ -189,7 +190,7 @@ PartialVectors ChoosePartialVectors(const tir::Block& node, int64_t extent) {
   // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
   int& count = vectors.count;
   if (extent < 0) count = 4;
-  while (count < 4 && extent % (vectors.lanes * count * 2) == 0 && extent >= vectors.lanes * count * 8) count *= 2;
+  while (count < 4 && extent >= vectors.lanes * count * 8) count *= 2;
   return vectors;
 }
 

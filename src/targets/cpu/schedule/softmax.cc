@@ -52,11 +52,8 @@ bool HasLongRows(Schedule& sch, const Softmax& parts) {
   return true;
 }
 
-/// Vectors and, where they don't divide the row, what is left.
-void VectorizeRow(Schedule& sch, const LoopRV& row) {
-  const int lanes = VectorLanes(Extent(sch, row));
-  sch.Vectorize(sch.Split(row, {kRest, PrimExpr(lanes == 0 ? kLanes : int64_t{lanes})})[1]);
-}
+/// Whole vectors and, where they don't divide the row, what is left.
+void VectorizeRow(Schedule& sch, const LoopRV& row) { sch.Vectorize(sch.Split(row, {kRest, PrimExpr(kLanes)})[1]); }
 
 /// A reduction of the row: into the lanes of vectors, then of those.
 void ReduceRow(Schedule& sch, const BlockRV& reduction, const LoopRV& at, std::set<std::string>* done) {

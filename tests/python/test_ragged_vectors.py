@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of lengths that whole vectors don't divide: full vectors and a masked rest, not vectors of a divisor of the length."""
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import treadle
+
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
+
+CASES = {
+    "softmax": ((6, 196), "nn.softmax(%x)"),
+    "softmax_long": ((3, 1000), "nn.softmax(%x)"),
+    "softmax_odd": ((6, 197), "nn.softmax(%x)"),
+    "flat": ((4, 1225), "tanh(%x)"),
+    "transposed": ((2, 100, 100), "tanh(transpose(%x, axes=[0, 2, 1]))"),
+    "sums": ((5, 196), "sum(%x, axis=[1])"),
+}
+
+
+def source(shape, text):
+    return f'#[version = "0.0.5"]\ndef @main(%x: Tensor[{shape}, float32]) {{ {text} }}\n'
+
+
+def expected(name, x):
+    x = x.astype("f8")
+    if name == "sums":
+        return x.sum(1)
+    if name == "transposed":
+        return np.tanh(x.transpose(0, 2, 1))
+    if name == "flat":
+        return np.tanh(x)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=x86-64-v3", "c", "stackvm"])
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_numpy(name, target):
+    shape, text = CASES[name]
+    x = np.random.default_rng(0).standard_normal(shape).astype("f4")
+    built = treadle.relay.build(treadle.relay.fromtext(source(shape, text)), target)
+    executor = treadle.contrib.graph_executor.GraphModule(built["default"](treadle.cpu()))
+    executor.run(x=x)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), expected(name, x), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name, lanes", [("softmax", 16), ("softmax_long", 16), ("flat", 16), ("transposed", 8)])
+def test_vectors_are_full(name, lanes, tmp_path):
+    """196 = 4 x 49 had vectors of 4 lanes: a softmax of such rows took three times as long as one of 197."""
+    (tmp_path / "m.relay").write_text(source(*CASES[name]))
+    command = [PROGRAM, "compile", tmp_path / "m.relay", "-o", tmp_path / "m.so", "--target",
+               "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3", "--dump", "tir", "--dump-dir", tmp_path / "d"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    text = (tmp_path / "d/tir.tir").read_text()
+    stores = [line.split(" = ")[0] for line in text.splitlines() if "ramp(" in line and " = " in line]
+    found = [int(n) for store in stores for n in re.findall(r"ramp\(.*, (\d+)\)\]", store)]
+    assert found and lanes in found, text
