@@ -4,6 +4,7 @@
 // them.
 #include "passes/reshape_last.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "passes/pass_util.h"
@@ -35,6 +36,16 @@ bool IsPlainBroadcast(const Expr& e) {
   return e.as<CallNode>()->op.as<OpNode>()->attrs_type == nullptr;
 }
 
+/// Whether each dimension is a number or has a name.
+bool HasSizes(const Array<PrimExpr>& shape) {
+  return std::none_of(shape.begin(), shape.end(), [](const PrimExpr& dim) { return IsAnyDim(dim); });
+}
+
+const CallNode* AsReshape(const Expr& e) {
+  const CallNode* call = AsCallOf(e, "reshape");
+  return call != nullptr ? call : AsCallOf(e, "dyn.reshape");
+}
+
 class ReshapeSinker : public MixedModeMutator {
  private:
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
@@ -52,14 +63,17 @@ class ReshapeSinker : public MixedModeMutator {
       if (binary) {
         const auto* other = TensorTypeOf(pre->args[1 - i]);
         const Array<PrimExpr> same = ReshapedFrom(pre->args[1 - i], call->args[1 - i]);
-        if (!same.empty() && ShapesEqual(same, from)) {
+        if (!same.empty() && HasSizes(from) && HasSizes(type->shape) && ShapesEqual(same, from) &&
+            ShapesEqual(other->shape, type->shape)) {
           args.Set(1 - i, call->args[1 - i].as<CallNode>()->args[0]);
         } else if (other == nullptr || other->shape.size() > 1) {
           continue;
         }
       }
       const Expr inner = Call(call->op, args, call->attrs, call->type_args, call->span);
-      const Expr result = Call(reshape->op, {inner}, reshape->attrs, {}, reshape->span);
+      Array<Expr> given = reshape->args;
+      given.Set(0, inner);
+      const Expr result = Call(reshape->op, given, reshape->attrs, {}, reshape->span);
       moved_[result] = from;
       return result;
     }
@@ -69,11 +83,11 @@ class ReshapeSinker : public MixedModeMutator {
   /// The shape that a reshape of a product had before; empty where `post`, which was `pre`, is none that keeps columns.
   Array<PrimExpr> ReshapedFrom(const Expr& pre, const Expr& post) const {
     if (const auto known = moved_.find(post); known != moved_.end()) return known->second;
-    const auto* before = AsCallOf(pre, "reshape");
-    if (before == nullptr || AsCallOf(post, "reshape") == nullptr || !EndsInProduct(before->args[0])) return {};
+    const CallNode* before = AsReshape(pre);
+    if (before == nullptr || AsReshape(post) == nullptr || !EndsInProduct(before->args[0])) return {};
     const auto *from = TensorTypeOf(before->args[0]), *to = TensorTypeOf(pre);
-    if (from == nullptr || to == nullptr || !IsStatic(from) || !IsStatic(to)) return {};
-    if (from->shape.empty() || to->shape.empty()) return {};
+    if (from == nullptr || to == nullptr || from->shape.empty() || to->shape.empty()) return {};
+    if (IsAnyDim(from->shape.back())) return {};
     return ShapesEqual({from->shape.back()}, {to->shape.back()}) ? from->shape : Array<PrimExpr>();
   }
 

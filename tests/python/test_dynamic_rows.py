@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions along contiguous memory, and elements, whose numbers only a run knows: vectors with a tail, over several axes as one row."""
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -181,3 +182,39 @@ def test_joined_dimensions_of_any_size(order, joined):
     model = _model(nodes, [("x", FLOAT, ["a", "b", "c", "d"])], constants)
     rng = np.random.default_rng(0)
     _compare(model, [{"x": rng.standard_normal(s).astype("f4")} for s in ((2, 3, 5, 7), (5, 1, 10, 1), (1, 5, 3, 33), (4, 15, 2, 5)) if joined[-1] != 5 or np.prod(s) % 5 == 0])
+
+
+@pytest.mark.parametrize("dims", [["n", "s"], ["n", "h", "w"], [None, None, None], ["n", 1], [2, "s"], ["n", "n"]])
+@pytest.mark.parametrize("units", [32, 20])
+def test_rows_of_batches_of_any_size_are_those_of_a_matrix(dims, units, tmp_path):
+    """Each batch read the whole weight again: 5 times ONNX Runtime's time for 8 batches of a row."""
+    rng = np.random.default_rng(0)
+    constants = [(name, rng.standard_normal(shape).astype("f4")) for name, shape in (("v", (24, units)), ("b", units), ("w", (units, 24)), ("c", 24))]
+    nodes = [helper.make_node("MatMul", ["x", "v"], ["p"]), helper.make_node("Add", ["p", "b"], ["q"]), helper.make_node("Tanh", ["q"], ["r"]),
+             helper.make_node("MatMul", ["r", "w"], ["s"]), helper.make_node("Add", ["c", "s"], ["t"]), helper.make_node("Add", ["x", "t"], ["y"])]
+    model = _model(nodes, [("x", FLOAT, [*dims, 24])], constants)
+    sizes = [[dim if isinstance(dim, int) else size for dim in dims] for size in (1, 0, 3, 7)]
+    if dims[0] != dims[1]:
+        sizes += [[dim if isinstance(dim, int) else i for i, dim in enumerate(dims, start)] for start in (0, 1, 4)]
+    _compare(model, [{"x": rng.standard_normal([*s, 24]).astype("f4")} for s in sizes], rtol=1e-4, atol=1e-4)
+    onnx.save(model, tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--dump", "relay-opt", "--dump-dir", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    text = (tmp_path / "relay-opt.relay").read_text()
+    matrix = r".*ty=Tensor\[\([^,]*, \d+\), float32\] \*/"
+    assert len(re.findall(r"nn\.packed_dense\(" + matrix, text)) == 2
+    # What follows a product is computed with it.
+    assert re.search(r" tanh\(" + matrix, text) or re.search(r" fast_tanh\(" + matrix, text)
+
+
+def test_sums_of_reshaped_products_of_unknown_sizes():
+    """They may be broadcast against each other, so that they aren't sums of matrices."""
+    rng = np.random.default_rng(0)
+    constants = [(name, rng.standard_normal((8, 16)).astype("f4")) for name in "vw"]
+    nodes = [node for x, w, s, r in ("xvsp", "zwtq") for node in (helper.make_node("MatMul", [x, w], ["m" + r]), helper.make_node("Reshape", ["m" + r, s], [r]))]
+    nodes.append(helper.make_node("Add", ["p", "q"], ["y"]))
+    integer = onnx.TensorProto.INT64
+    model = _model(nodes, [("x", FLOAT, ["n", 8]), ("z", FLOAT, ["n", 8]), ("s", integer, [3]), ("t", integer, [3])], constants)
+    rows = {name: rng.standard_normal((5, 8)).astype("f4") for name in "xz"}
+    shapes = [((1, 5, 16), (5, 1, 16)), ((1, 5, 16), (1, 5, 16)), ((5, 1, 16), (1, 5, 16))]
+    _compare(model, [{**rows, "s": np.array(s), "t": np.array(t)} for s, t in shapes], rtol=1e-5, atol=1e-5)

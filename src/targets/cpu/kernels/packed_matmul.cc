@@ -29,6 +29,7 @@
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
 #include "treadle/ops/size_forms.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -354,6 +355,38 @@ bool PacksAsItGoes(const CallNode* call, const TensorTypeNode* weight, int64_t u
   return blocks >= kLeastBlocks;
 }
 
+/// Whether rows of several dimensions, not all of which are known, are those of one matrix: as batches of few rows they
+/// would each read the whole weight. Those of known sizes come as a matrix.
+bool HasOpenRows(const TensorTypeNode* data) {
+  bool open = false, batches = false;
+  for (size_t i = 0; i + 1 < data->shape.size(); ++i) {
+    const PrimExpr& dim = data->shape[i];
+    if (tir::is_zero(dim)) return false;
+    open = open || AsConstInt(dim) == nullptr;
+    batches = batches || (i + 2 < data->shape.size() && !tir::is_one(dim));
+  }
+  return open && batches;
+}
+
+/// `rows`, a matrix, with the leading dimensions of `like`, whose sizes are read in the run.
+relay::Call RowsApart(const relay::Call& rows, const Expr& like, const TensorTypeNode* type, int64_t units) {
+  const auto last = static_cast<int64_t>(type->shape.size()) - 1;
+  const DataType i64 = DataType::Int(64);
+  const Expr sizes = CallWith<ShapeOfAttrs>("shape_of", {like}, [&](auto& attrs) { attrs.dtype = i64; });
+  const relay::Constant columns(runtime::FromInt64s({units}, {1}, i64));
+  const Expr shape = MakeConcatenate({MakeStridedSlice(sizes, {0}, {last}), columns}, 0);
+  const Expr apart = CallWith<ReshapeAttrs>("dyn.reshape", {rows, shape}, [&](auto& attrs) {
+    attrs.allowzero = true;
+    for (int64_t i = 0; i < last; ++i) {
+      const PrimExpr& dim = type->shape[static_cast<size_t>(i)];
+      attrs.newshape.push_back(IsAnyDim(dim) ? PrimExpr(int64_t{-1}) : dim);
+    }
+    attrs.newshape.push_back(Dim(units));
+  });
+  const auto* made = apart.as<CallNode>();
+  return relay::Call(made->op, made->args, made->attrs, {}, rows->span);
+}
+
 /// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
 LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType out_dtype) {
   const CallNode* call = request.call;
@@ -365,12 +398,17 @@ LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType o
     return PackingProduct(request, k_first, out_dtype);
   }
   Expr packed = PackColumns(args.Plain(1), type, k_first);
-  Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Plain(0), packed}, [&](auto& a) {
+  const auto* data = args.Type(0);
+  const bool joins = rank == 2 && HasOpenRows(data);
+  const Expr rows = joins ? MakeReshape(args.Plain(0), std::vector<int64_t>{-1, DimValue(type->shape[k_first ? 0 : 1])})
+                          : args.Plain(0);
+  Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {rows, packed}, [&](auto& a) {
     a.units = units;
     a.out_dtype = out_dtype;
   });
   const auto* made = dense.as<CallNode>();
-  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
+  relay::Call product(made->op, made->args, made->attrs, {}, call->span);
+  return LaidOutCall{joins ? RowsApart(product, args.Plain(0), data, units) : product, {}};
 }
 
 std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
