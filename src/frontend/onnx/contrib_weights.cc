@@ -79,7 +79,8 @@ Expr Restored(NodeImport& n, const Expr& y, const Expr& x, int64_t columns) {
   const Expr units = n.Reshape(n.Scalar(i64, static_cast<double>(columns)), {1});
   Ints hints(shape.size(), -1);
   hints.back() = columns;
-  return n.Call("dyn.reshape", {y, n.Concat({n.Slice(sizes, 0, 0, last), units}, 0)}, {{"newshape", hints}});
+  return n.Call("dyn.reshape", {y, n.Concat({n.Slice(sizes, 0, 0, last), units}, 0)},
+                {{"newshape", hints}, {"allowzero", true}});
 }
 
 /// The weight as float32 (N, K).
