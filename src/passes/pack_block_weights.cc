@@ -8,6 +8,7 @@
 #include "ops/block_weights.h"
 #include "passes/pass_util.h"
 #include "passes/qnn_passes.h"
+#include "passes/reshape_last.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/runtime/scalar.h"
@@ -168,12 +169,7 @@ Expr Restored(const Expr& y, const Expr& x, const TensorTypeNode* type, int64_t 
   }
   shape.push_back(columns);
   if (unknown <= 1) return ops::MakeReshape(y, shape);
-  const DataType i64 = DataType::Int(64);
-  Expr sizes = ops::CallWith<ops::ShapeOfAttrs>("shape_of", {x}, [&](auto& a) { a.dtype = i64; });
-  sizes = ops::MakeStridedSlice(sizes, {0}, {last});
-  const Constant units(runtime::FromInt64s({columns}, {1}, i64));
-  return ops::CallWith<ops::ReshapeAttrs>("dyn.reshape", {y, ops::MakeConcatenate({sizes, units}, 0)},
-                                          [&](auto& a) { a.newshape = ops::IntArray(shape); });
+  return RowsApart(Downcast<Call>(y), x, type, columns);
 }
 
 class BlockWeightPacker : public MixedModeMutator {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "passes/pass_util.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::relay {
 namespace {
@@ -96,6 +97,24 @@ class ReshapeSinker : public MixedModeMutator {
 };
 
 }  // namespace
+
+Call RowsApart(const Call& rows, const Expr& like, const TensorTypeNode* type, int64_t columns) {
+  const auto last = static_cast<int64_t>(type->shape.size()) - 1;
+  const DataType i64 = DataType::Int(64);
+  const Expr sizes = ops::CallWith<ops::ShapeOfAttrs>("shape_of", {like}, [&](auto& attrs) { attrs.dtype = i64; });
+  const Constant width(runtime::FromInt64s({columns}, {1}, i64));
+  const Expr shape = ops::MakeConcatenate({ops::MakeStridedSlice(sizes, {0}, {last}), width}, 0);
+  const Expr apart = ops::CallWith<ops::ReshapeAttrs>("dyn.reshape", {rows, shape}, [&](auto& attrs) {
+    attrs.allowzero = true;
+    for (int64_t i = 0; i < last; ++i) {
+      const PrimExpr& dim = type->shape[static_cast<size_t>(i)];
+      attrs.newshape.push_back(IsAnyDim(dim) ? PrimExpr(int64_t{-1}) : dim);
+    }
+    attrs.newshape.push_back(PrimExpr(columns));
+  });
+  const auto* made = apart.as<CallNode>();
+  return Call(made->op, made->args, made->attrs, {}, rows->span);
+}
 
 namespace transform {
 

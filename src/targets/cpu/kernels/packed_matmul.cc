@@ -17,6 +17,7 @@
 #include "ops/infer.h"
 #include "ops/macs.h"
 #include "ops/te_util.h"
+#include "passes/reshape_last.h"
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/problems.h"
@@ -29,7 +30,6 @@
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
 #include "treadle/ops/size_forms.h"
-#include "treadle/runtime/scalar.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -368,25 +368,6 @@ bool HasOpenRows(const TensorTypeNode* data) {
   return open && batches;
 }
 
-/// `rows`, a matrix, with the leading dimensions of `like`, whose sizes are read in the run.
-relay::Call RowsApart(const relay::Call& rows, const Expr& like, const TensorTypeNode* type, int64_t units) {
-  const auto last = static_cast<int64_t>(type->shape.size()) - 1;
-  const DataType i64 = DataType::Int(64);
-  const Expr sizes = CallWith<ShapeOfAttrs>("shape_of", {like}, [&](auto& attrs) { attrs.dtype = i64; });
-  const relay::Constant columns(runtime::FromInt64s({units}, {1}, i64));
-  const Expr shape = MakeConcatenate({MakeStridedSlice(sizes, {0}, {last}), columns}, 0);
-  const Expr apart = CallWith<ReshapeAttrs>("dyn.reshape", {rows, shape}, [&](auto& attrs) {
-    attrs.allowzero = true;
-    for (int64_t i = 0; i < last; ++i) {
-      const PrimExpr& dim = type->shape[static_cast<size_t>(i)];
-      attrs.newshape.push_back(IsAnyDim(dim) ? PrimExpr(int64_t{-1}) : dim);
-    }
-    attrs.newshape.push_back(Dim(units));
-  });
-  const auto* made = apart.as<CallNode>();
-  return relay::Call(made->op, made->args, made->attrs, {}, rows->span);
-}
-
 /// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
 LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType out_dtype) {
   const CallNode* call = request.call;
@@ -408,7 +389,7 @@ LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType o
   });
   const auto* made = dense.as<CallNode>();
   relay::Call product(made->op, made->args, made->attrs, {}, call->span);
-  return LaidOutCall{joins ? RowsApart(product, args.Plain(0), data, units) : product, {}};
+  return LaidOutCall{joins ? relay::RowsApart(product, args.Plain(0), data, units) : product, {}};
 }
 
 std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
