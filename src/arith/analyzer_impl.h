@@ -100,6 +100,9 @@ class AnalyzerImpl : public tir::ExprMutator {
   PrimExpr SimplifyCompare(const Node* op);
   std::optional<bool> DecideCompare(const PrimExprNode* op, const PrimExpr& a, const PrimExpr& b);
   bool IsKnownTrue(const PrimExpr& condition) const;
+  bool ProveFromFacts(const LinearForm& form);
+
+  int nested_fact_proofs_ = 0;
 };
 
 }  // namespace treadle::arith

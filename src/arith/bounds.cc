@@ -275,15 +275,27 @@ ModularSet AnalyzerImpl::Modular(const PrimExpr& e) {
 
 // ---- Signs ----
 
+bool AnalyzerImpl::ProveFromFacts(const LinearForm& form) {
+  // Divisions in a fact are taken apart by proofs of their own, without end where they are what is being proved.
+  constexpr int kMaxNested = 2;
+  if (nested_fact_proofs_ == kMaxNested) return false;
+  ++nested_fact_proofs_;
+  bool proven = false;
+  // By number: conditions within a term add facts while it is looked at.
+  for (size_t i = 0, count = facts.size(); i < count && !proven; ++i) {
+    if (facts[i].dtype != form.dtype) continue;
+    LinearForm rest = form;
+    rest.Add(facts[i], -1);
+    proven = Bound(rest).min >= 0;
+  }
+  --nested_fact_proofs_;
+  return proven;
+}
+
 bool AnalyzerImpl::ProveNonNegative(const LinearForm& form, int depth) {
   if (form.overflow) return false;
   if (Bound(form).min >= 0) return true;
-  for (const LinearForm& fact : facts) {
-    if (fact.dtype != form.dtype) continue;
-    LinearForm rest = form;
-    rest.Add(fact, -1);
-    if (Bound(rest).min >= 0) return true;
-  }
+  if (ProveFromFacts(form)) return true;
   if (depth >= 4) return false;
   // Replaces a variable by the symbolic end of its range at which the form is least.
   for (const Term& t : form.terms) {

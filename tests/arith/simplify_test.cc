@@ -76,6 +76,14 @@ TEST_F(SimplifyTest, SymbolicExtentCancels) {
   ExpectSame(tir::floormod(a * n + b, n), b);
 }
 
+TEST_F(SimplifyTest, FactsAboutADivisionEndItsProof) {
+  Var f("f");
+  analyzer.Bind(f, ConstIntBound{0, ConstIntBound::kPosInf});
+  const PrimExpr half = tir::floordiv(f, 2), row = tir::floordiv(half, n);
+  Analyzer::Constraint inside(analyzer, tir::floordiv(row, 2) < n);
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(row), row));
+}
+
 TEST_F(SimplifyTest, ConditionsAreDecided) {
   EXPECT_TRUE(analyzer.CanProve(i * 8 + j < 128));
   EXPECT_FALSE(analyzer.CanProve(i * 8 + j < 127));
