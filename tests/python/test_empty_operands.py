@@ -207,14 +207,27 @@ def test_sizes_that_do_not_fit_are_refused_where_nothing_is_computed(name, dynam
         run(model(nodes, inputs, constants, dynamic, opset), inputs, target, level)
 
 
-@pytest.mark.parametrize("dynamic, target, level", FORMS)
-def test_skips_without_elements_fit_no_row(dynamic, target, level):
-    inputs = {"x": floats(2, 1, 4), "s": floats(2, 0, 4)}
+def normalised_skip(x, skip, dynamic):
     node = helper.make_node("SkipLayerNormalization", ["x", "s", "g"], ["y"], domain="com.microsoft")
-    made = model([node], inputs, {"g": floats(4)}, dynamic)
+    made = model([node], {"x": x, "s": skip}, {"g": floats(4)}, dynamic)
     made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return made
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("of_x, of_skip", [((2, 1, 4), (2, 0, 4)), ((2, 1, 4), (2, 3, 4)), ((0, 2, 4), (2, 2, 4))])
+def test_skips_without_elements_fit_no_row(of_x, of_skip, dynamic, target, level):
+    x, skip = floats(*of_x), floats(*of_skip)
     with pytest.raises(treadle.Error, match="SkipLayerNormalization"):
-        run(made, inputs, target, level)
+        run(normalised_skip(x, skip, dynamic), {"x": x, "s": skip}, target, level)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("of_x, of_skip", [((0, 2, 4), (1, 2, 4)), ((0, 2, 4), (0, 2, 4)), ((0, 2, 4), (2, 4)), ((2, 0, 4), (1, 1, 4))])
+def test_skips_of_one_row_fit_none(of_x, of_skip, dynamic, target, level):
+    """Where only the run knew the sizes, one row was refused."""
+    x, skip = floats(*of_x), floats(*of_skip)
+    assert run(normalised_skip(x, skip, dynamic), {"x": x, "s": skip}, target, level).shape == of_x
 
 
 @pytest.mark.parametrize("dynamic, target, level", FORMS)

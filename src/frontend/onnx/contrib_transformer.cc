@@ -37,19 +37,13 @@ Expr WithSkip(NodeImport& n) {
   const Term x = In(n, 0);
   if (skip.rank() > x.rank()) n.Invalid(StrCat("the skip has rank ", skip.rank(), ", the operand ", x.rank()));
   for (int i = 1; i <= skip.rank(); ++i) {
-    const PrimExpr of_x = x.shape()[static_cast<size_t>(x.rank() - i)];
-    const PrimExpr of_skip = skip.shape()[static_cast<size_t>(skip.rank() - i)];
-    const int64_t *a = AsConstInt(of_x), *b = AsConstInt(of_skip);
+    const int64_t *a = AsConstInt(x.shape()[static_cast<size_t>(x.rank() - i)]),
+                  *b = AsConstInt(skip.shape()[static_cast<size_t>(skip.rank() - i)]);
     if (a != nullptr && b != nullptr && *a != *b && *b != 1) {
       n.Invalid(StrCat("a dimension of the skip is ", *b, ", of the operand ", *a));
     }
-    const bool same = !IsAnyDim(of_x) && StructuralEqual(of_x, of_skip);
-    if (same || (b != nullptr && *b == 1) || (a != nullptr && *a != 1)) continue;
-    const int axis = skip.rank() - i;  // the operand's size may be 1, that of the skip not
-    const Term limit = DimOf(x, x.rank() - i);
-    Term size(n, CheckedValues(n, DimOf(skip, axis), "at_most", limit, "size of the skip"));
-    size = Term(n, CheckedValues(n, size, "at_least", Min(limit, 1), "size of the skip"));
-    skip = SliceAxis(skip, axis, IntNum(n, 0), size);
+    // The sum would broadcast an operand of size 1 that only the run knows.
+    if (a == nullptr || *a == 1) skip = OneOrSize(skip, skip.rank() - i, x, x.rank() - i, "size of the skip");
   }
   return Add(n, x, skip);
 }
