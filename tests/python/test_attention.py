@@ -5,6 +5,7 @@ import json
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -386,17 +387,45 @@ def test_bfloat16_in_blocks_of_keys():
     np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=0.03)
 
 
-@pytest.mark.parametrize("batch,length", [(2, 1), (1, 2), (2, 3)])
-def test_masks_of_lengths_are_one_for_each_row(batch, length):
-    """Of another number that only a run knows, the mask was broadcast."""
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["b", 3, 8]) for name in "qkv"]
-    inputs.append(helper.make_tensor_value_info("mask", TensorProto.INT32, ["m"]))
-    node = helper.make_node("MultiHeadAttention", ["q", "k", "v", "", "mask"], ["y"], domain="com.microsoft", num_heads=2)
-    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+def masked(op, batch, mask, fixed):
+    """A model of com.microsoft's attention, 4 steps of 8 numbers in 2 heads, and operands with a mask of this shape."""
+    shapes = {name: (batch, 4, 8) for name in ("qkv" if op == "MultiHeadAttention" else "q")}
+    sizes = {name: list(shape) if fixed else ["b", 4, 8] for name, shape in shapes.items()}
+    sizes["mask"] = list(mask) if fixed else [f"m{i}" for i in range(len(mask))]
+    rng = np.random.default_rng(9)
+    weights = [] if op == "MultiHeadAttention" else [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in (("w", (8, 24)), ("bias", (24,)))]
+    operands = [*shapes, *(weight.name for weight in weights)]
+    node = helper.make_node(op, [*operands, *([""] if not weights else []), "mask"], ["y"], domain="com.microsoft", num_heads=2)
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT32 if name == "mask" else TensorProto.FLOAT, dims)
+              for name, dims in sizes.items()]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")], weights)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = treadle.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
-    def feed(length):
-        return {**{name: np.ones((batch, 3, 8), np.float32) for name in "qkv"}, "mask": np.full(length, 2, np.int32)}
-    assert model.run(None, feed(batch))[0].shape == (batch, 3, 8)
-    with pytest.raises(treadle.Error, match=f"mask {length}; expected {batch}"):
-        model.run(None, feed(length))
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    values = np.array([3, 4, 1, 0])[:mask[0]] if len(mask) == 1 else rng.integers(0, 2, mask)
+    if mask[-1] == 1:
+        values[:] = 1
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), {**feeds, "mask": values.astype(np.int32)}
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("batch, mask, of", [
+    *((batch, mask, "both") for batch, mask in ((2, (2,)), (2, (2, 4)), (1, (1, 4)), (2, (2, 4, 4)))),
+    *((batch, mask, "Attention") for batch, mask in ((2, (4,)), (1, (2,)), (2, (1, 1)), (2, (2, 1)))),
+    *((batch, mask, "none") for batch, mask in (
+        (2, (1,)), (2, (3,)), (2, (1, 4)), (1, (2, 4)), (2, (2, 3)), (1, (2, 4, 4)), (2, (1, 4, 4)), (2, (2, 1, 4)), (2, (2, 4, 1)))),
+])
+@pytest.mark.parametrize("op", ["MultiHeadAttention", "Attention"])
+def test_masks_have_the_sizes_of_their_operands(op, batch, mask, of, fixed):
+    """Other sizes were broadcast, or made a larger batch; ONNX Runtime refuses them."""
+    model, feeds = masked(op, batch, mask, fixed)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    if of in (op, "both"):
+        expected = session.run(None, feeds)[0]
+        np.testing.assert_allclose(treadle.compile(model).run(None, feeds)[0], expected, rtol=0, atol=1e-5)
+        return
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument):
+        session.run(None, feeds)
+    with pytest.raises(treadle.Error, match=rf"'{op}#0' \(.*{op}.*\): (sizes of the operand and of the mask|masks of)"):
+        treadle.compile(model).run(None, feeds)

@@ -151,21 +151,64 @@ Expr CausalBias(NodeImport& n, const Term& queries, const Term& keys, DataType d
   return (Iota(keys).Expand(0) <= last).Select(Term(n, n.Scalar(dtype, 0)), masked).Expand(0, 2);
 }
 
+constexpr const char* kMaskSizes = "sizes of the operand and of the mask";
+
+/// Operands of attention [batch, heads, sequence, size] that a mask has to fit, and whether they are those of an
+/// operator that also takes [2 batch] bounds and a mask of one column, [batch or 1, 1], which masks nothing.
+struct Masked {
+  Term queries, keys;
+  bool to_itself;
+};
+
+bool SameDim(const PrimExpr& a, const PrimExpr& b) { return !IsAnyDim(a) && !IsAnyDim(b) && StructuralEqual(a, b); }
+
+/// Which of the keys are before the bounds [batch] or, of [2 batch], before the first and from the second on.
+Term WithinBounds(const Term& bounds, const Masked& operands) {
+  NodeImport& n = bounds.node();
+  const PrimExpr &own = bounds.shape()[0], &batch = operands.queries.shape()[0];
+  const int64_t *length = AsConstInt(own), *rows = AsConstInt(batch);
+  const bool known = length != nullptr && rows != nullptr, two = operands.to_itself;
+  if (known && *length != *rows && !(two && *length == 2 * *rows)) {
+    n.Unsupported(StrCat("masks of ", *length, " numbers for a batch of ", *rows, " aren't implemented"));
+  }
+  const Term key = Iota(DimOf(operands.keys, 2)).Expand(0);
+  if (!two || SameDim(own, batch)) {  // one number would count for all rows
+    return key < OfSameSize(bounds, {{0, 0}}, operands.queries, kMaskSizes).Expand(1);
+  }
+  if (known) return key < bounds.Slice(0, 0, *rows).Expand(1) && key >= bounds.Slice(0, *rows, 2 * *rows).Expand(1);
+  const Term count = DimOf(bounds, 0), size = DimOf(operands.queries, 0), twice = size * 2.0;
+  const Term fits = EqualTo(count, (count == twice).Select(twice, size), kMaskSizes);
+  // Where there is no second bound, it is 0.
+  const Term all = Concat({ReshapeTo(bounds, std::vector<Term>{fits}), Full(IntNum(n, 0), size.Reshape({1}))}, 0);
+  return key < SliceAxis(all, 0, IntNum(n, 0), size).Expand(1) && key >= SliceAxis(all, 0, size, twice).Expand(1);
+}
+
+/// A mask [batch, keys] of the operands' sizes, or of one column where that masks nothing.
+Term OneForEachKey(const Term& mask, const Masked& operands) {
+  const int64_t* columns = AsConstInt(mask.shape()[1]);
+  const bool same =
+      SameDim(mask.shape()[0], operands.queries.shape()[0]) && SameDim(mask.shape()[1], operands.keys.shape()[2]);
+  if (same || !operands.to_itself || (columns != nullptr && *columns != 1)) {
+    return OfSameSize(OfSameSize(mask, {{0, 0}}, operands.queries, kMaskSizes), {{1, 2}}, operands.keys, kMaskSizes);
+  }
+  const Term rows = DimOf(mask, 0), width = DimOf(mask, 1), one = IntNum(mask.node(), 1);
+  const Term expected = (rows == 1.0 && width == 1.0).Select(one, DimOf(operands.queries, 0));
+  return ReshapeTo(mask, {EqualTo(rows, expected, kMaskSizes),
+                          EqualTo(width, (width == 1.0).Select(one, DimOf(operands.keys, 2)), kMaskSizes)});
+}
+
 /// A mask of keys as what is added to scores: [batch, keys] or [batch, queries, keys], 1 where one is seen; [batch],
 /// how many are seen; [2 batch], before which the keys end, then at which they begin.
-Expr MaskBias(NodeImport& n, size_t i, const PrimExpr& batch, const Term& keys, DataType dtype, double masked) {
+Expr MaskBias(NodeImport& n, size_t i, const Masked& operands, DataType dtype, double masked) {
   Term mask = In(n, i);
   if (mask.rank() < 1 || mask.rank() > 3) n.Unsupported(StrCat("masks of rank ", mask.rank(), " aren't implemented"));
   if (mask.rank() == 1) {
-    const int64_t *length = AsConstInt(mask.shape()[0]), *rows = AsConstInt(batch);
-    const Term bounds = mask.As(DataType::Int(64)).Expand(1), key = Iota(keys).Expand(0);
-    if (length != nullptr && rows != nullptr && *length == 2 * *rows) {
-      mask = key < bounds.Slice(0, 0, *rows) && key >= bounds.Slice(0, *rows, 2 * *rows);
-    } else if (length != nullptr && rows != nullptr && *length != *rows) {
-      n.Unsupported(StrCat("masks of ", *length, " numbers for a batch of ", *rows, " aren't implemented"));
-    } else {  // one number would count for all rows
-      mask = key < OfSameSize(bounds, {{0, 0}}, In(n, 0), "mask");
-    }
+    mask = WithinBounds(mask.As(DataType::Int(64)), operands);
+  } else if (mask.rank() == 2) {
+    mask = OneForEachKey(mask, operands);
+  } else {
+    mask = OfSameSize(OfSameSize(mask, {{0, 0}, {1, 2}}, operands.queries, kMaskSizes), {{2, 2}}, operands.keys,
+                      kMaskSizes);
   }
   Term seen = mask.As(dtype);
   seen = seen.rank() == 2 ? seen.Expand(1, 2) : seen.Expand(1);
@@ -211,7 +254,7 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
   const Term queries = DimOf(Term(n, q), 2), keys = DimOf(Term(n, k), 2);
   const DataType dtype = n.DType(0);
   Expr bias = n.Has(5) ? n.In(5) : Expr();
-  if (n.Has(4)) bias = Sum(n, bias, MaskBias(n, 4, TypeOf(q)->shape[0], keys, dtype, masked));
+  if (n.Has(4)) bias = Sum(n, bias, MaskBias(n, 4, {{n, q}, {n, k}, false}, dtype, masked));
   if (n.Flag("unidirectional", false)) bias = Sum(n, bias, CausalBias(n, queries, keys, dtype, masked));
   return {Joined(n, Attended(n, q, k, v, ScaleOf(n, q, dtype), bias)), k, v};
 }
@@ -250,7 +293,7 @@ std::vector<Expr> AttendedToItself(NodeImport& n, const Expr& all, size_t mask, 
   const Term queries = DimOf(Term(n, q), 2), keys = DimOf(Term(n, k), 2);
   const DataType dtype = TypeOf(all)->dtype;
   Expr bias = attention_bias && n.Has(*attention_bias) ? n.In(*attention_bias) : Expr();
-  if (n.Has(mask)) bias = Sum(n, bias, MaskBias(n, mask, TypeOf(q)->shape[0], keys, dtype, masked));
+  if (n.Has(mask)) bias = Sum(n, bias, MaskBias(n, mask, {{n, q}, {n, k}, true}, dtype, masked));
   if (n.Flag("unidirectional", false)) bias = Sum(n, bias, CausalBias(n, queries, keys, dtype, masked));
   Expr y = Joined(n, Attended(n, q, k, v, ScaleOf(n, q, dtype), bias));
   Expr present;
