@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Incomplete register tiles: where the end of a row of dynamic length cuts off part of an unrolled loop that fills a
 // local buffer, the elements beyond the end repeat the last one. What they hold is never used; the tile
-// is computed without a branch per element.
+// is computed without a branch per element. Where the end cuts off lanes of a vectorised loop, all lanes are
+// computed, and only what is read from elsewhere is masked.
 #include <algorithm>
 #include <optional>
 
@@ -29,6 +30,41 @@ class ValueAt : public FoldingMutator {
   PrimExpr value_;
 };
 
+/// Reads from other buffers what a condition on a vectorised variable allows, and zeros in the other lanes.
+class MaskedLoads : public FoldingMutator {
+ public:
+  MaskedLoads(const Buffer& own, const Var& lane, PrimExpr condition)
+      : own_(own), lane_(lane), condition_(std::move(condition)) {}
+
+ protected:
+  using FoldingMutator::VisitExpr_;
+  PrimExpr VisitExpr_(const BufferLoadNode* op) override {
+    const PrimExpr load = GetRef<PrimExpr>(op);
+    if (op->buffer->data.same_as(own_->data)) return load;
+    if (!arith::UsesVar(load, [&](const VarNode* v) { return v == lane_.get(); })) return load;
+    return if_then_else(condition_, load, make_zero(load.dtype()));
+  }
+
+ private:
+  const Buffer& own_;
+  const Var& lane_;
+  PrimExpr condition_;
+};
+
+/// Whether computing an expression with zeros and what a buffer happens to hold does no harm: a division of integers
+/// may fail.
+bool IsHarmless(const PrimExpr& e) {
+  bool harmless = true;
+  PostOrderVisit(e, [&](const ObjectRef& node) {
+    const auto* part = node.as<PrimExprNode>();
+    if (part == nullptr) return;
+    const bool divides = node.as<DivNode>() || node.as<ModNode>() || node.as<FloorDivNode>() || node.as<FloorModNode>();
+    if (divides && !part->dtype.is_float()) harmless = false;
+    if (node.as<CallNode>()) harmless = false;
+  });
+  return harmless;
+}
+
 /// The loops around a statement, as far as they matter here.
 class LoopStack {
  public:
@@ -54,6 +90,8 @@ class LoopStack {
   struct Tails {
     std::vector<Tail> tails;
     std::vector<PrimExpr> whole;
+    Var lane;        ///< of the vectorised loop whose lanes are cut off; null where none are
+    PrimExpr lanes;  ///< the condition under which a lane isn't
   };
   /// Nothing where conditions are something else.
   std::optional<Tails> TailsOf(const IfThenElseNode* op, const BufferStoreNode* store) {
@@ -65,6 +103,12 @@ class LoopStack {
     for (const PrimExpr& part : SplitConjunction(op->condition)) {
       if (!arith::ReadsData(part) && !UsesTile(part)) {
         result.whole.push_back(part);
+        continue;
+      }
+      if (const Var lane = LaneOf(part, store); lane.defined()) {
+        if (result.lane.defined() && !result.lane.same_as(lane)) return std::nullopt;
+        result.lane = lane;
+        result.lanes = result.lanes.defined() ? result.lanes && part : part;
         continue;
       }
       auto tail = TailOf(part, store);
@@ -99,6 +143,27 @@ class LoopStack {
       return Tail{var, cast(var.dtype(), last)};
     }
     return std::nullopt;
+  }
+  /// The variable of a vectorised loop whose last lanes a condition cuts off, if the buffer has room for all of them;
+  /// else null.
+  Var LaneOf(const PrimExpr& condition, const BufferStoreNode* store) {
+    const auto* lt = condition.as<LTNode>();
+    const auto* le = condition.as<LENode>();
+    if ((lt == nullptr && le == nullptr) || arith::ReadsData(condition) || !IsHarmless(store->value)) return Var();
+    const PrimExpr difference = lt != nullptr ? lt->a - lt->b : le->a - le->b;
+    if (loops_.empty() || loops_.back()->kind != ForKind::kVectorized || !difference.dtype().is_int()) return Var();
+    const Var& lane = loops_.back()->loop_var;
+    if (UsesUnrolled(difference)) return Var();
+    std::vector<PrimExpr> linear = analyzer_.DetectLinear(difference, {lane});
+    const int64_t* coefficient = linear.size() != 2 ? nullptr : AsConstInt(analyzer_.Simplify(linear[0]));
+    if (coefficient == nullptr || *coefficient <= 0 || store->indices.size() != 1) return Var();
+    const bool stored = arith::UsesVar(store->indices[0], [&](const VarNode* v) { return v == lane.get(); });
+    const int64_t* room = store->buffer->shape.size() == 1 ? AsConstInt(store->buffer->shape[0]) : nullptr;
+    if (!stored || room == nullptr) return Var();
+    arith::Analyzer within;
+    for (const ForNode* loop : loops_) within.Bind(loop->loop_var, Range::FromMinExtent(loop->min, loop->extent));
+    const arith::ConstIntBound bound = within.Bound(store->indices[0]);
+    return bound.min >= 0 && bound.max < *room ? lane : Var();
   }
   /// The variables of loops of one iteration.
   Map<Var, PrimExpr> SingleValues() const {
@@ -210,6 +275,12 @@ class TailRelaxer : public StmtMutator {
     if (!tails) return StmtMutator::VisitStmt_(op);
     PrimExpr any = make_bool(true), value = store->value;
     for (const PrimExpr& condition : tails->whole) any = any && condition;
+    if (tails->lane.defined()) {
+      value = MaskedLoads(store->buffer, tails->lane, tails->lanes).Rewrite(value);
+      Map<Var, PrimExpr> first;
+      first.Set(tails->lane, make_zero(tails->lane.dtype()));
+      any = any && Substitute(tails->lanes, first);
+    }
     for (const auto& [var, last] : tails->tails) {
       value = ValueAt(store->buffer, var, min(var, last)).Rewrite(value);
       any = any && (last >= make_zero(last.dtype()));

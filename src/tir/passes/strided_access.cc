@@ -51,26 +51,42 @@ class StrideCoalescer : public FoldingMutator {
  protected:
   using FoldingMutator::VisitExpr_;
   PrimExpr VisitExpr_(const CallNode* op) override {
+    if (IsCallTo(op, "tir.masked_load")) {
+      const auto* load = op->args[0].as<BufferLoadNode>();
+      const PrimExpr picked = load == nullptr ? PrimExpr() : Picked(load, op->args[1]);
+      return picked.defined() && is_zero(op->args[2]) ? picked : GetRef<PrimExpr>(op);
+    }
     // Under a mask only some of the elements may exist.
     const bool masked = (IsCallTo(op, "tir.if_then_else") && op->args[0].dtype().is_vector()) ||
-                        IsCallTo(op, "tir.masked_load") || IsCallTo(op, "tir.masked_store") ||
-                        IsCallTo(op, "tir.address_of");
+                        IsCallTo(op, "tir.masked_store") || IsCallTo(op, "tir.address_of");
     return masked ? GetRef<PrimExpr>(op) : FoldingMutator::VisitExpr_(op);
   }
   PrimExpr VisitExpr_(const BufferLoadNode* op) override {
     PrimExpr result = FoldingMutator::VisitExpr_(op);
-    const auto* load = result.as<BufferLoadNode>();
+    const PrimExpr picked = Picked(result.as<BufferLoadNode>(), PrimExpr());
+    return picked.defined() ? picked : result;
+  }
+
+ private:
+  /// A load of elements at a small distance as vectors of which they are picked, or null. `mask` (may be null): the
+  /// lanes that exist, others are zero.
+  static PrimExpr Picked(const BufferLoadNode* load, const PrimExpr& mask) {
     const auto* ramp = load->indices.size() == 1 ? load->indices[0].as<RampNode>() : nullptr;
     const int64_t* stride = ramp != nullptr ? AsConstInt(ramp->stride) : nullptr;
-    if (stride == nullptr || *stride < 2 || *stride > kMaxStride) return result;
+    if (stride == nullptr || *stride < 2 || *stride > kMaxStride) return PrimExpr();
     const int lanes = ramp->lanes;
     const DataType t = load->buffer->dtype;
-    if (lanes < 4 || lanes > kMaxLanes || !t.is_scalar() || t.is_bool() || t.bits() < 8) return result;
+    if (lanes < 4 || lanes > kMaxLanes || !t.is_scalar() || t.is_bool() || t.bits() < 8) return PrimExpr();
     const DataType index_type = ramp->base.dtype();
     Array<PrimExpr> vectors, picked;
     for (int64_t k = 0; k < *stride; ++k) {
       PrimExpr base = ramp->base + make_const(index_type, k * (lanes - 1));
-      vectors.push_back(BufferLoad(load->buffer, {Ramp(base, make_const(index_type, 1), lanes)}, load->span));
+      PrimExpr vector = BufferLoad(load->buffer, {Ramp(base, make_const(index_type, 1), lanes)}, load->span);
+      if (mask.defined()) {
+        vector = CallIntrin(vector.dtype(), "tir.masked_load",
+                            {vector, MaskOf(mask, k * (lanes - 1), *stride), make_zero(vector.dtype())});
+      }
+      vectors.push_back(vector);
     }
     for (int64_t i = 0; i < lanes; ++i) {
       const int64_t element = i * *stride, vector = std::min<int64_t>(element / (lanes - 1), *stride - 1);
@@ -79,7 +95,18 @@ class StrideCoalescer : public FoldingMutator {
     return Shuffle(vectors, picked);
   }
 
- private:
+  /// The lanes of a vector that begins `first` elements after that of lane 0 of `mask` that are picked and exist.
+  static PrimExpr MaskOf(const PrimExpr& mask, int64_t first, int64_t stride) {
+    const int lanes = mask.dtype().lanes();
+    Array<PrimExpr> from;
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t element = first + i, lane = element / stride;
+      const bool is_picked = element % stride == 0 && lane < lanes;
+      from.push_back(PrimExpr(static_cast<int32_t>(is_picked ? lane : lanes)));
+    }
+    return Shuffle({mask, make_zero(mask.dtype())}, from);
+  }
+
   static constexpr int64_t kMaxStride = 4;
   static constexpr int kMaxLanes = 16;
 };

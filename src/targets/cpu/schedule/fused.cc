@@ -18,18 +18,39 @@ namespace treadle::ops {
 namespace cpu {
 namespace {
 
-/// Pooling on NCHW..c.
-bool IsBlockedPool(Schedule& sch, const BlockRV& block) {
-  tir::Block node = sch.Get(block);
-  return TagOf(sch, block).kind == te::ComputeKind::kPool && node->writes.size() == 1 &&
-         node->writes[0]->buffer->shape.size() == 5;
+bool IsPool(Schedule& sch, const BlockRV& block) {
+  return TagOf(sch, block).kind == te::ComputeKind::kPool && sch.Get(block)->writes.size() == 1;
 }
 
-/// Whether the block adds zeros around the input of pooling on channel-blocked data, and of nothing else.
+/// Whether the block pads the input of pooling, and of nothing else.
 bool PadsPool(Schedule& sch, const BlockRV& block) {
   if (!TagOf(sch, block).pads || sch.IsOutput(block)) return false;
   std::vector<BlockRV> consumers = sch.GetConsumers(block);
-  return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsBlockedPool(sch, consumers[0]);
+  return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsPool(sch, consumers[0]);
+}
+
+/// Whether `apply` did what it's for; where it didn't, or failed, nothing is done.
+bool Try(Schedule& sch, const BlockRV& block, const char* what, const std::function<bool()>& apply) {
+  Schedule before = sch.Copy();
+  try {
+    if (apply()) return true;
+  } catch (const tir::ScheduleError& e) {
+    schedule::ChoiceLog::Note(StrCat("# block ", block->name, " has no ", what, ": ", e.what()));
+  }
+  sch = std::move(before);
+  return false;
+}
+
+/// Schedules pooling with what pads its input.
+void ScheduleAnyPool(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, const schedule::Machine& machine) {
+  const tir::Block node = sch.Get(block);
+  const size_t blocked = 5;
+  if (node->writes[0]->buffer->shape.size() == blocked && SpatialAxesOf(node) + 2 == node->iter_vars.size()) {
+    return SchedulePool(sch, block, epilogue, machine);
+  }
+  if (Try(sch, block, "rows of windows", [&] { return ScheduleRowPool(sch, block, epilogue); })) return;
+  if (const BlockRV pad = PaddingOf(sch, block); pad.defined()) ScheduleInjective(sch, pad);
+  ScheduleReduction(sch, block, epilogue);
 }
 
 /// The axis of rows of a block of rows that are made just before use; -1 where it isn't one.
@@ -124,18 +145,6 @@ bool ScheduleKernel(Schedule& sch, const BlockRV& block, const schedule::Machine
   return true;
 }
 
-/// Whether `apply` did what it's for; where it didn't, or failed, nothing is done.
-bool Try(Schedule& sch, const BlockRV& block, const char* what, const std::function<bool()>& apply) {
-  Schedule before = sch.Copy();
-  try {
-    if (apply()) return true;
-  } catch (const tir::ScheduleError& e) {
-    schedule::ChoiceLog::Note(StrCat("# block ", block->name, " has no ", what, ": ", e.what()));
-  }
-  sch = std::move(before);
-  return false;
-}
-
 /// Whether the block is a product of matrices that has no kernel, because of its type or of sizes that only a run knows
 /// to be equal, with as many rows and columns as a register tile is worth.
 bool IsProductOfRows(Schedule& sch, const BlockRV& block) {
@@ -205,8 +214,8 @@ void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
     }
     BlockRV epilogue = EpilogueOf(sch, block);
     if (epilogue.defined()) done.insert(epilogue->name);
-    if (IsBlockedPool(sch, block)) {
-      SchedulePool(sch, block, epilogue, machine);
+    if (IsPool(sch, block)) {
+      ScheduleAnyPool(sch, block, epilogue, machine);
     } else if (any) {
       ScheduleAny(sch, block, epilogue, machine);
     } else if (!IsProductOfRows(sch, block) ||
