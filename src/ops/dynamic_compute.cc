@@ -144,12 +144,16 @@ Shapes TileShapes(const Attrs&, const Array<TensorType>& operands, const Element
 
 Array<Tensor> TileCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
   const Tensor& x = inputs[0];
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
   return {Compute(
-      OutTensor(out_type)->shape,
+      shape,
       [&](const Array<PrimExpr>& i) {
         Array<PrimExpr> at;
         for (size_t d = 0; d < x.ndim(); ++d) {
-          at.push_back(tir::floormod(i[d + i.size() - x.ndim()], tir::max(x->shape[d], Index(1))));
+          const size_t of = d + i.size() - x.ndim();
+          at.push_back(tir::floormod(i[of], tir::max(x->shape[d], Index(1))));
+          // Rows that are there once are copied in vectors.
+          if (d + 1 == x.ndim()) at.Set(d, Select(tir::equal(shape[of], x->shape[d]), i[of], at[d]));
         }
         return x(at);
       },
@@ -206,14 +210,19 @@ Array<Tensor> StridedSliceCompute(const Attrs& attrs, const Array<Tensor>& input
   auto load = [&](size_t operand, size_t k) {
     return tir::cast(DataType::Int(64), inputs[operand](Array<PrimExpr>{Index(static_cast<int64_t>(k))}));
   };
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
   return {Compute(
-      OutTensor(out_type)->shape,
+      shape,
       [&](const Array<PrimExpr>& i) {
         Array<PrimExpr> at = i;
         for (size_t k = 0; k < axes.size(); ++k) {
-          PrimExpr size = x->shape[axes[k]], stride = load(3, k);
-          PrimExpr position = SliceBegin(load(1, k), stride, size) + i[axes[k]] * stride;
-          at.Set(axes[k], Clamp(position, Index(0), size - 1));
+          const size_t axis = axes[k];
+          PrimExpr size = x->shape[axis], stride = load(3, k), begin = SliceBegin(load(1, k), stride, size);
+          at.Set(axis, Clamp(begin + i[axis] * stride, Index(0), size - 1));
+          // Neighbours in a row are copied in vectors.
+          if (axis + 1 != x.ndim()) continue;
+          const PrimExpr first = Clamp(begin, Index(0), tir::max(size - shape[axis], Index(0)));
+          at.Set(axis, Select(tir::equal(stride, Index(1)), first + i[axis], at[axis]));
         }
         return x(at);
       },

@@ -208,6 +208,33 @@ TEST(NarrowTails, OnlyElementsThatMayBeBeyondTheEndHaveAddressesOfTheirOwn) {
   EXPECT_THAT(after, HasSubstr("min(6, "));
 }
 
+/// Of a vector that the end of a row cuts off, only what is read from elsewhere is masked.
+TEST(RelaxTails, LanesBeyondTheEndAreComputed) {
+  const char* text = R"(
+    for (i: int32, 0, n) {
+      allocate(t: Pointer(local float32), float32, [4]), storage_scope = "local";
+      for (r: int32, 0, 4) vectorized { if (((i*4) + r) < n) { t[r] = 0f32 } }
+      for (k: int32, 0, 3) {
+        for (r, 0, 4) vectorized { if (((i*4) + r) < n) { t[r] = max(t[r], A[(((i*4) + r) + k)]) } }
+      }
+      for (r, 0, 4) vectorized { if (((i*4) + r) < n) { A[((i*4) + r)] = t[r] } }
+    })";
+  const auto after = [&](const std::string& source) {
+    return AsText(RelaxTails(ParsePrimFunc(kHead + source + "}"), LowerConfig()), false);
+  };
+  EXPECT_THAT(after(text),
+              HasSubstr("t[r] = max((float32*)t[r], @tir.if_then_else((((i*4) + r) < n), A[(((i*4) + r) + k)], 0f32"));
+  EXPECT_THAT(after(text), HasSubstr("if (((i*4) + r) < n) {"));  // what is stored in A
+  // Not where the buffer ends earlier, or what is computed might fail.
+  const auto with = [&](std::string from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    return after(changed);
+  };
+  EXPECT_THAT(with("[4])", "[3])"), Not(HasSubstr("if_then_else")));
+  EXPECT_THAT(with("max(t[r], A[(((i*4) + r) + k)])", "A[floordiv(n, r)]"), Not(HasSubstr("if_then_else")));
+}
+
 TEST(NarrowTails, OneFormIsEnoughForWhatNothingRepeats) {
   const char* text = "for (i: int32, 0, n) { for (r: int32, 0, 14) unroll { if (((i*14) + r) < n) { A[r] = 1f32 } } }";
   ExpectBody(NarrowTails, text, text);
@@ -364,6 +391,12 @@ TEST(VectorizeLoop, LanesWithinBlocksOfBlocksAreLoadedTogether) {
              "ramp(floormod(floormod(n*4, 28), 16), 1, 4)]");
 }
 
+/// An operand that a run may broadcast: lanes were read one by one, as of any index that chooses.
+TEST(VectorizeLoop, WhatAllLanesDecideAlikeIsDecidedOnce) {
+  ExpectBody(VectorizeLoop, "for (i: int32, 0, 4) vectorized { A[i] = A[select((n == 1), 0, (n + i))] }",
+             "A[ramp(0, 1, 4)] = @tir.if_then_else((n == 1), broadcast(A[0], 4), A[ramp(n, 1, 4)], dtype=float32x4)");
+}
+
 TEST(VectorizeLoop, LanesThatBeginLateAreALoop) {
   const char* const loop = "(i: int32, 0, 4) %{ if (7 < (n + i)) { A[i] = A[n + 32] * A[n + i] } }";
   const auto text = [&](const std::string& kind) {
@@ -375,6 +408,20 @@ TEST(VectorizeLoop, LanesThatBeginLateAreALoop) {
 TEST(CoalesceStridedAccess, EveryOtherElementIsPickedFromWholeVectors) {
   ExpectBody(CoalesceStridedAccess, "A[ramp(0, 1, 4)] = A[ramp(n, 2, 4)]",
              "A[ramp(0, 1, 4)] = shuffle([A[ramp(n, 1, 4)], A[ramp((n + 3), 1, 4)]], [0, 2, 5, 7])");
+}
+
+/// Reading past the last of them was a gather.
+TEST(CoalesceStridedAccess, ElementsThatExistArePickedFromMaskedVectors) {
+  const PrimFunc func = ParsePrimFunc(std::string(kHead) +
+                                      "A[ramp(0, 1, 4)] = @tir.masked_load(A[ramp(n, 2, 4)], (ramp(n, 1, 4) < "
+                                      "broadcast(7, 4)), broadcast(0f32, 4), dtype=float32x4) }");
+  const std::string after = AsText(CoalesceStridedAccess(func, LowerConfig()), false);
+  EXPECT_THAT(after,
+              HasSubstr("shuffle([@tir.masked_load(A[ramp(n, 1, 4)], shuffle([(ramp(n, 1, 4) < broadcast(7, 4)), "
+                        "broadcast(False, 4)], [0, 4, 1, 4])"));
+  EXPECT_THAT(after, HasSubstr("A[ramp((n + 3), 1, 4)], shuffle([(ramp(n, 1, 4) < broadcast(7, 4)), "
+                               "broadcast(False, 4)], [4, 2, 4, 3])"));
+  EXPECT_THAT(after, HasSubstr("[0, 2, 5, 7])"));
 }
 
 TEST(TransposeLoads, ColumnsAreReadAsRows) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tir/passes/pass_util.h"
+#include "tir/shared_conditions.h"
 
 namespace treadle::tir {
 namespace {
@@ -154,6 +155,13 @@ class Vectorizer : public FoldingMutator {
   }
 
   PrimExpr VisitExpr_(const BufferLoadNode* op) override {
+    // Whether neighbours are read or one element for all, as of operands that a run may broadcast, is decided once.
+    for (const PrimExpr& index : op->indices) {
+      const PrimExpr condition = SharedConditionIn(index, [this](const PrimExpr& e) { return UsesLanes(e); });
+      if (!condition.defined()) continue;
+      const PrimExpr load = GetRef<PrimExpr>(op), yes = TakeSide(load, condition, true);
+      return VisitExpr(if_then_else(condition, yes, TakeSide(load, condition, false)));
+    }
     Array<PrimExpr> indices = op->indices.Map([this](const PrimExpr& e) { return VisitExpr(e); });
     if (indices.same_as(op->indices)) {
       ReadOnce();

@@ -5,6 +5,7 @@
 
 #include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "tir/shared_conditions.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/tir/stmt_functor.h"
 
@@ -33,6 +34,11 @@ bool KeepsVectors(const PrimExpr& e, const tir::Var& axis, int64_t lanes) {
   const auto uses_axis = [&](const PrimExpr& part) {
     return arith::UsesVar(part, [&](const tir::VarNode* var) { return var == axis.get(); });
   };
+  // Of two ways of which a run takes one, the better counts.
+  if (const PrimExpr condition = tir::SharedConditionIn(e, uses_axis); condition.defined()) {
+    return KeepsVectors(tir::TakeSide(e, condition, true), axis, lanes) ||
+           KeepsVectors(tir::TakeSide(e, condition, false), axis, lanes);
+  }
   Map<tir::Var, PrimExpr> vector_start;
   vector_start.Set(axis, axis * tir::make_const(axis.dtype(), lanes));
   arith::Analyzer analyzer;
@@ -282,7 +288,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   SplitJoinedDimensions(sch, block);
   loops = sch.GetLoops(block);
   // Short rows of an image are one where that is the same.
-  constexpr int64_t kWhole = 16, kLong = 64;
+  constexpr int64_t kWhole = 16, kLong = 17;
   tir::Block node = sch.Get(block);
   const bool per_axis = loops.size() == node->iter_vars.size();
   const int64_t loadable = per_axis ? LoadableLanes(sch, block, kWhole) : kWhole;
