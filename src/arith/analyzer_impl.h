@@ -90,6 +90,10 @@ class AnalyzerImpl : public tir::ExprMutator {
   LinearForm LinearFloorMod(const LinearForm& x, const LinearForm& y);
   LinearForm LinearMinMax(const LinearForm& x, const LinearForm& y, bool is_min);
   void FoldDivModPairs(LinearForm& form);
+  /// Dividend and divisor of floor(x / c) without a common factor and without terms too small to matter; `x` and `c`
+  /// where there are none.
+  std::pair<LinearForm, int64_t> WithoutSmallTerms(const LinearForm& x, int64_t c);
+  LinearForm ReduceDividends(const LinearForm& form);
   void EliminateMods(LinearForm& form);
   /// floor(x / c) where x has a term that is a division by a constant itself.
   std::optional<LinearForm> MergeFloorDivs(const LinearForm& x, int64_t c);

@@ -165,6 +165,18 @@ void SplitByTerm(const LinearForm& x, const Term& d, LinearForm* quotient, Linea
 
 }  // namespace
 
+std::pair<LinearForm, int64_t> AnalyzerImpl::WithoutSmallTerms(const LinearForm& x, int64_t c) {
+  for (const Term& t : x.terms) {
+    const int64_t g = std::gcd(t.coeff, c);
+    if (g <= 1) continue;
+    LinearForm large, small;
+    SplitMultiples(x, g, &large, &small);
+    const ConstIntBound b = Bound(small);
+    if (b.is_finite() && b.min >= 0 && b.max < g) return {large, c / g};
+  }
+  return {x, c};
+}
+
 LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y) {
   auto atom = [&](const LinearForm& a) {
     if (!y.is_const() || y.constant != 0) {
@@ -211,6 +223,12 @@ LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y
     for (Term& t : rest.terms) t.coeff /= g;
     rest.constant = FloorDivInt(rest.constant, g);
     LinearForm reduced = LinearFloorDiv(rest, LinearForm::Const(x.dtype, c / g));
+    reduced.Add(quotient);
+    return reduced;
+  }
+  // floor((g y + r) / (g d)) = floor(y / d) where 0 <= r < g
+  if (const auto [large, divisor] = WithoutSmallTerms(rest, c); divisor != c) {
+    LinearForm reduced = LinearFloorDiv(large, LinearForm::Const(x.dtype, divisor));
     reduced.Add(quotient);
     return reduced;
   }
@@ -369,8 +387,49 @@ void AnalyzerImpl::FoldDivModPairs(LinearForm& form) {
   }
 }
 
+namespace {
+
+size_t CountTermsAndDivisions(const LinearForm& form) {
+  size_t count = form.terms.size();
+  for (const Term& t : form.terms) {
+    count += std::any_of(t.factors.begin(), t.factors.end(),
+                         [](const PrimExpr& f) { return f.as<FloorDivNode>() || f.as<FloorModNode>(); });
+  }
+  return count;
+}
+
+}  // namespace
+
+/// Writes floor((a y + z) / c) as (a div c) y + floor(((a mod c) y + z) / c): quotients whose dividends differ by
+/// multiples of the divisor become one.
+LinearForm AnalyzerImpl::ReduceDividends(const LinearForm& form) {
+  LinearForm reduced = LinearForm::Const(form.dtype, form.constant);
+  reduced.overflow = form.overflow;
+  for (const Term& t : form.terms) {
+    const auto* div = t.factors.size() == 1 ? t.factors[0].as<FloorDivNode>() : nullptr;
+    const int64_t* c = div ? AsConstInt(div->b) : nullptr;
+    if (c == nullptr || *c <= 0) {
+      reduced.AddTerm(t);
+      continue;
+    }
+    const LinearForm dividend = Linearize(div->a);
+    LinearForm quotient = LinearForm::Const(form.dtype, 0), rest = LinearForm::Const(form.dtype, dividend.constant);
+    for (const Term& part : dividend.terms) {
+      quotient.AddTerm({FloorDivInt(part.coeff, *c), part.factors});
+      rest.AddTerm({FloorModInt(part.coeff, *c), part.factors});
+    }
+    if (dividend.overflow || quotient.terms.empty()) {
+      reduced.AddTerm(t);
+      continue;
+    }
+    quotient.Add(LinearFloorDiv(rest, LinearForm::Const(form.dtype, *c)));
+    reduced.Add(quotient, t.coeff);
+  }
+  return reduced;
+}
+
 /// Writes x mod c as x - c floor(x / c), which shows when the digits of one number were taken apart and put together
-/// again. The result is kept where it has fewer terms.
+/// again. The result is kept where it has fewer terms and quotients.
 void AnalyzerImpl::EliminateMods(LinearForm& form) {
   if (form.overflow || form.terms.size() < 2) return;
   LinearForm plain = LinearForm::Const(form.dtype, form.constant);
@@ -390,7 +449,9 @@ void AnalyzerImpl::EliminateMods(LinearForm& form) {
     plain.Add(multiple, -t.coeff);
     if (plain.overflow || multiple.overflow) return;
   }
-  if (found && plain.terms.size() < form.terms.size()) form = plain;
+  if (!found) return;
+  plain = ReduceDividends(plain);
+  if (!plain.overflow && CountTermsAndDivisions(plain) < CountTermsAndDivisions(form)) form = plain;
 }
 
 // ---- As rewriting of expressions ----

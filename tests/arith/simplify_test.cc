@@ -35,6 +35,39 @@ TEST_F(SimplifyTest, DivModPairIsRecovered) {
   ExpectSame(tir::floordiv(f, 12) * 12 + tir::floordiv(tir::floormod(f, 12), 3) * 3 + tir::floormod(f, 3), f);
 }
 
+TEST_F(SimplifyTest, DigitsOfAChunkedIndexAreRecovered) {
+  // Elements of a tensor, fused into one loop that is divided into chunks of vectors of 16.
+  struct Case {
+    std::vector<int> dims;
+    int chunk;
+  };
+  const std::vector<Case> cases{{{64, 49, 56}, 224}, {{49, 28, 16}, 196},    {{7, 49, 28, 28}, 49},  {{7, 96, 14}, 196},
+                                {{12, 2, 16}, 24},   {{16, 100, 7, 3}, 210}, {{14, 49, 64, 49}, 196}};
+  for (const Case& c : cases) {
+    int count = 1;
+    for (const int dim : c.dims) count *= dim;
+    Var chunk("chunk"), vector("vector"), lane("lane");
+    Analyzer a;
+    a.Bind(chunk, Range(PrimExpr(count / (c.chunk * 16))));
+    a.Bind(vector, Range(PrimExpr(c.chunk)));
+    a.Bind(lane, Range(PrimExpr(16)));
+    const PrimExpr fused = a.Simplify(chunk * (c.chunk * 16) + vector * 16 + lane);
+    PrimExpr flat = 0;
+    for (size_t k = 0; k < c.dims.size(); ++k) {
+      count /= c.dims[k];
+      const PrimExpr digit = tir::floordiv(fused, count);
+      flat = flat * c.dims[k] + a.Simplify(k == 0 ? digit : tir::floormod(digit, c.dims[k]));
+    }
+    EXPECT_TRUE(ExprDeepEqual(a.Simplify(flat), fused)) << c.dims[0] << " " << c.chunk;
+  }
+}
+
+TEST_F(SimplifyTest, TermsBelowTheCommonFactorDontMatter) {
+  ExpectSame(tir::floordiv(i * 32 + n * 16 + j, 448), tir::floordiv(i * 2 + n, 28));
+  // 8 and above do.
+  EXPECT_FALSE(ExprDeepEqual(analyzer.Simplify(tir::floordiv(n * 4 + j, 28)), analyzer.Simplify(tir::floordiv(n, 7))));
+}
+
 TEST_F(SimplifyTest, DivModPairIsRecoveredWhereFactorsExceedTheDivisor) {
   Var f("f");
   PrimExpr x = f * 13 + 8;
