@@ -5,6 +5,7 @@
 #include "passes/check_indices.h"
 #include "passes/constant_arguments.h"
 #include "passes/fuse_attention.h"
+#include "passes/fuse_rows.h"
 #include "passes/fuse_siblings.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
@@ -64,6 +65,7 @@ void RegisterPasses() {
   RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
   RegisterPass("CheckIndices", [] { return transform::CheckIndices(); });
   RegisterPass("SplitArgs", [] { return transform::SplitArgs(transform::kMaxJoined); });
+  RegisterPass("FuseRows", [] { return transform::FuseRows(); });
   RegisterPass("FuseSiblings", [] { return transform::FuseSiblings(int64_t{1} << 20); });
   RegisterPass("ShareKernels", [] { return transform::ShareKernels(); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });

@@ -15,6 +15,7 @@
 #include "ir/accuracy.h"
 #include "passes/check_indices.h"
 #include "passes/constant_arguments.h"
+#include "passes/fuse_rows.h"
 #include "passes/fuse_siblings.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
@@ -226,8 +227,12 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   passes.push_back(SplitArgs(kMaxJoined));
   passes.push_back(FuseOps());
   const Target& target = build.default_target();
-  if (one_device && !IsDevice(target) && PassContext::Current()->GetConfigBool(relay::kFuseSiblings, false)) {
-    passes.push_back(FuseSiblings(target->Features().l2_bytes));
+  if (one_device && !IsDevice(target)) {
+    const PassContext context = PassContext::Current();
+    if (context->GetConfigBool(relay::kFuseRows, true)) passes.push_back(FuseRows());
+    if (context->GetConfigBool(relay::kFuseSiblings, false)) {
+      passes.push_back(FuseSiblings(target->Features().l2_bytes));
+    }
   }
   passes.push_back(LiftConstants());
   // Layers of a quantised network differ in scales: they are arguments of one kernel, not reasons for many.

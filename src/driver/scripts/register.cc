@@ -10,6 +10,7 @@
 #include "driver/scripts/build_functions.h"
 #include "driver/scripts/engine_functions.h"
 #include "ir/accuracy.h"
+#include "passes/fuse_rows.h"
 #include "passes/fuse_siblings.h"
 #include "targets/cpu/kernels/kernels.h"
 #include "treadle/driver/compile.h"
@@ -42,6 +43,8 @@ void RegisterAll() {
     transform::RegisterAccuracyOption();
     transform::RegisterPassConfig(kFallbackDevice, "int",
                                   "device type of what isn't annotated, with several devices (1)");
+    transform::RegisterPassConfig(relay::kFuseRows, "bool",
+                                  "kernels that reduce rows and those that read them become one (true)");
     transform::RegisterPassConfig(relay::kFuseSiblings, "bool",
                                   "element-wise kernels that read one tensor too large for a cache become one");
     transform::RegisterPassConfig(kParallelBranches, "bool",

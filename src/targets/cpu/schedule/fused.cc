@@ -192,13 +192,11 @@ void ScheduleAny(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, c
 void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
   std::set<std::string> done;
   for (const BlockRV& block : sch.GetBlocks()) ScheduleSoftmax(sch, block, &done);
-  if (any) {
-    // From the last one: a chain is found by where it ends.
-    const std::vector<BlockRV> blocks = sch.GetBlocks();
-    for (size_t i = blocks.size(); i-- > 0;) {
-      if (done.count(blocks[i]->name) != 0) continue;
-      Try(sch, blocks[i], "rows", [&] { return ScheduleRows(sch, blocks[i], machine, &done); });
-    }
+  // From the last one: a chain is found by where it ends.
+  const std::vector<BlockRV> blocks = sch.GetBlocks();
+  for (size_t i = blocks.size(); i-- > 0;) {
+    if (done.count(blocks[i]->name) != 0) continue;
+    Try(sch, blocks[i], "rows", [&] { return ScheduleRows(sch, blocks[i], machine, &done); });
   }
   for (const BlockRV& block : sch.GetBlocks()) {
     if (!done.insert(block->name).second) continue;

@@ -138,7 +138,7 @@ RowChain BestChain(Schedule& sch, const BlockRV& output, const std::set<std::str
 bool IsWorthIt(Schedule& sch, const BlockRV& output, const RowChain& chain, const schedule::Machine& machine) {
   if (chain.reductions == 0 || chain.bytes > machine.l2_bytes / 2) return false;
   const tir::Block node = sch.Get(output);
-  const bool writes_rows = !IsReduction(sch, output) && node->iter_vars.size() > chain.axes;
+  const bool writes_rows = !IsReduction(sch, output) && RowAxes(node) > chain.axes;
   if (!writes_rows && chain.reductions + (IsReduction(sch, output) ? 1 : 0) < 2) return false;
   // Few long rows are shared by threads block by block.
   constexpr int64_t kRowsPerThread = 2;
