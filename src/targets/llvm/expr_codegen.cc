@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "targets/llvm/function_codegen.h"
@@ -490,15 +491,29 @@ Value* FunctionCodegen::VisitExpr_(const tir::RampNode* op) {
 Value* FunctionCodegen::VisitExpr_(const tir::BroadcastNode* op) { return Splat(VisitExpr(op->value), op->lanes); }
 
 Value* FunctionCodegen::VisitExpr_(const tir::ShuffleNode* op) {
-  if (op->vectors.size() <= 2 && op->dtype.is_vector() && op->vectors[0].dtype().is_vector() &&
-      op->vectors[0].dtype() == op->vectors[op->vectors.size() - 1].dtype()) {
-    Value* first = VisitExpr(op->vectors[0]);
-    Value* second = op->vectors.size() == 2 ? VisitExpr(op->vectors[1]) : llvm::PoisonValue::get(first->getType());
-    std::vector<int> mask;
+  const DataType part = op->vectors[0].dtype();
+  const bool same =
+      std::all_of(op->vectors.begin(), op->vectors.end(), [&](const PrimExpr& e) { return e.dtype() == part; });
+  if (same && part.is_vector() && op->dtype.is_vector()) {
+    std::vector<Value*> parts;
+    for (const PrimExpr& e : op->vectors) parts.push_back(VisitExpr(e));
+    if (parts.size() == 1) parts.push_back(llvm::PoisonValue::get(parts[0]->getType()));
+    std::vector<int> mask(static_cast<size_t>(part.lanes()) * 2);
+    // Two by two, until there are two: elements picked one by one would be inserted one by one.
+    while (parts.size() > 2) {
+      if (parts.size() % 2 != 0) parts.push_back(llvm::PoisonValue::get(parts[0]->getType()));
+      std::iota(mask.begin(), mask.end(), 0);
+      std::vector<Value*> joined;
+      for (size_t i = 0; i < parts.size(); i += 2)
+        joined.push_back(b_.CreateShuffleVector(parts[i], parts[i + 1], mask));
+      parts = std::move(joined);
+      mask.resize(mask.size() * 2);
+    }
+    mask.clear();
     for (const PrimExpr& e : op->indices) mask.push_back(static_cast<int>(tir::as_int(e, "index of a shuffle")));
-    const int count = op->vectors[0].dtype().lanes() * static_cast<int>(op->vectors.size());
+    const int count = part.lanes() * static_cast<int>(op->vectors.size());
     for (int i : mask) TREADLE_ICHECK(i >= 0 && i < count) << "index of a shuffle out of range";
-    return b_.CreateShuffleVector(first, second, mask);
+    return b_.CreateShuffleVector(parts[0], parts[1], mask);
   }
   std::vector<Value*> elements;
   for (const PrimExpr& e : op->vectors) {
