@@ -125,8 +125,8 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
                            int64_t oh_block, int64_t tile_ow);
 /// Schedules pooling on NCHW..c.
 void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const schedule::Machine& machine);
-/// Schedules windows of pooling along rows of images (NC spatial), a vector of neighbouring results at a time; `epilogue`
-/// may be null. False if the block isn't that; the schedule may be incomplete if a ScheduleError is thrown.
+/// Schedules windows of pooling along rows of images (NC spatial), a vector of neighbouring results at a time;
+/// `epilogue` may be null. False if the block isn't that; the schedule may be incomplete if a ScheduleError is thrown.
 bool ScheduleRowPool(Schedule& sch, const BlockRV& block, BlockRV epilogue);
 /// The block that pads the input of `block`, if there is one.
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
