@@ -184,6 +184,13 @@ std::vector<std::string> DetectCpuFeatures() {
   TREADLE_CPU_FEATURE("bmi");
   TREADLE_CPU_FEATURE("bmi2");
   TREADLE_CPU_FEATURE("f16c");
+  TREADLE_CPU_FEATURE("lzcnt");
+  TREADLE_CPU_FEATURE("movbe");
+  TREADLE_CPU_FEATURE("gfni");
+  TREADLE_CPU_FEATURE("sse4a");
+  TREADLE_CPU_FEATURE("fma4");
+  TREADLE_CPU_FEATURE("xop");
+  TREADLE_CPU_FEATURE("tbm");
   TREADLE_CPU_FEATURE("avx512f");
   TREADLE_CPU_FEATURE("avx512vl");
   TREADLE_CPU_FEATURE("avx512bw");

@@ -116,5 +116,23 @@ TEST(MachineModelsTest, CostsFollowTheModel) {
   EXPECT_LT(costs("alderlake").load_cycles, costs("skylake").load_cycles);
 }
 
+TEST(MachineTest, InstructionsOfAProcessorAreRequired) {
+  auto required = [](const std::string& options) {
+    const std::vector<std::string> names = CpuFeatureNames(Target("llvm -mtriple=x86_64-unknown-linux-gnu " + options));
+    return std::set<std::string>(names.begin(), names.end());
+  };
+  EXPECT_EQ(required("-mcpu=x86-64-v2"), std::set<std::string>());
+  EXPECT_EQ(required("-mcpu=bdver2").count("xop"), 1U);
+  // Processors of one level differ: permutations of bytes are of Ice Lake and later.
+  EXPECT_EQ(required("-mcpu=icelake_server").count("avx512vbmi"), 1U);
+  EXPECT_EQ(required("-mcpu=cascadelake").count("avx512vbmi"), 0U);
+  EXPECT_EQ(required("-mcpu=cascadelake").count("avx512vnni"), 1U);
+  EXPECT_EQ(required("-mcpu=icelake-server -mattr=-avx512vbmi").count("avx512vbmi"), 0U);
+  EXPECT_EQ(required("-mcpu=icelake-server -mattr=-avx512f").count("avx512vbmi"), 0U);
+  // Those that only AMD's have are left alone unless they are asked for.
+  EXPECT_EQ(required("-mcpu=znver3").count("sse4a"), 0U);
+  EXPECT_EQ(required("-mcpu=znver3 -mattr=+sse4a").count("sse4a"), 1U);
+}
+
 }  // namespace
 }  // namespace treadle::targets

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/machine.h"
 
+#include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/ADT/StringRef.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/X86TargetParser.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -148,11 +152,48 @@ TileInstructions TilesOf(const TargetNode& target) {
   return {AsAttributesSay(target, "amx-int8", has), AsAttributesSay(target, "amx-bf16", has)};
 }
 
+namespace {
+
+/// Those instructions of a processor, beside the ones that levels of x86-64 have, which LLVM uses without being asked.
+std::vector<std::string> OwnInstructions(const TargetNode& target, const TargetFeatures& features) {
+  constexpr std::array kAny = {"lzcnt", "movbe", "gfni", "sse4a", "fma4", "xop", "tbm"};
+  constexpr std::array kLong = {"avx512cd",   "avx512vnni",   "avx512vbmi",      "avx512vbmi2",
+                                "avx512ifma", "avx512bitalg", "avx512vpopcntdq", "avx512fp16"};
+  if (target.GetIntAttr("emulate-intrinsics", 0) != 0) return {};
+  const std::string cpu = CpuOf(target);
+  std::set<std::string> has;
+  if (cpu == "native") {
+    for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+      if (feature.second) has.insert(feature.first().str());
+    }
+  } else {
+    llvm::SmallVector<llvm::StringRef> of_cpu;
+    std::string name = cpu;
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (llvm::X86::parseArchX86(name) != llvm::X86::CK_None) llvm::X86::getFeaturesForCPU(name, of_cpu);
+    for (const llvm::StringRef feature : of_cpu) has.insert(feature.str());
+  }
+  std::vector<std::string> names;
+  auto add = [&](const char* name) {
+    if (AsAttributesSay(target, name, has.count(name) != 0)) names.emplace_back(name);
+  };
+  has.erase("sse4a");  // ResolveLLVMTarget does without
+  for (const char* name : kAny) add(name);
+  if (features.vector_bits >= 256) add("avxvnni");
+  constexpr int kAvx512Registers = 32;
+  if (features.vector_registers >= kAvx512Registers) {
+    for (const char* name : kLong) add(name);
+  }
+  return names;
+}
+
+}  // namespace
+
 std::vector<std::string> CpuFeatureNames(const Target& target) {
   const TargetFeatures features = target->Features();
   if (features.arch != "x86_64") return {};
-  std::vector<std::string> names;
-  if (features.fma) names = {"avx", "avx2", "bmi2"};
+  std::vector<std::string> names = OwnInstructions(*target.get(), features);
+  if (features.fma) names.insert(names.end(), {"avx", "avx2", "bmi2"});
   // Code for such machines uses their instructions whatever the vectors' width.
   constexpr int kAvx512Registers = 32;
   if (features.vector_registers >= kAvx512Registers) {

@@ -168,6 +168,8 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   }
   CheckCpu(info.triple, info.cpu);
   info.features = GatherFeatures(info.cpu, info.features);
+  // Kernels gain nothing from these of AMD's, and stop at them on other processors with the same vectors.
+  if (llvm::Triple(info.triple).isX86()) info.features += StrCat(info.features.empty() ? "" : ",", "-sse4a");
   if (auto attributes = target->GetAttr("mattr")) {
     CheckFeatures(info.triple, *attributes);
     info.features += (info.features.empty() ? "" : ",") + *attributes;
