@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from . import control, low_precision, operators, rules, sequences  # noqa: F401  their rules
+from . import control, low_precision, operators, rows, rules, sequences  # noqa: F401  their rules
 from .engines import evaluate_nodes
 
 OPSET = 22
 IR_VERSION = 10
-MAX_ELEMENTS = {"any": 4096, "pictures": 32768}  # of one value, by profile
+MAX_ELEMENTS = {"any": 4096, "pictures": 32768, "rows": 32768}  # of one value, by profile
 MAX_MAGNITUDE = 1e5
 WRONG = 1e-6  # relative error that the wrong world adds to rounded results
 AMPLIFIED = 3e-4  # relative error at which a node is refused
@@ -66,7 +66,8 @@ class Graph:
     """The graph so far. Operators ask it for operands and add nodes."""
 
     def __init__(self, seed, dynamic=False, special=False, profile="any"):
-        """profile: "any" operator as likely as weights say, or "pictures": what layouts and fusion of convolutions meet."""
+        """profile: "any" operator as likely as weights say; "pictures": what layouts and fusion of convolutions meet; "rows":
+        long ones of lengths that vectors don't divide."""
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
         self.worlds = 3 if dynamic else 2
@@ -75,6 +76,8 @@ class Graph:
         self.profile = profile
         self.values, self.nodes, self.inputs, self.initializers = [], [], [], []
         self.sizes = [{"n": 3, "m": 5}, {"n": 4, "m": 2}] if dynamic else [{}]
+        if dynamic and profile == "rows":
+            self.sizes = [dict(zip("nm", self.random.sample(rows.LENGTHS, 2))) for _ in range(2)]
         self.count = 0
 
     # ---- choices ----
@@ -245,27 +248,34 @@ def _inputs(graph, chooser):
     """One to three inputs; of pictures the first is one."""
     for number in range(chooser.randint(1, 3)):
         pictures = graph.profile == "pictures" and number == 0
-        rank = 4 if pictures else chooser.choice([1, 2, 2, 3, 3, 4, 4, 4])
+        long = graph.profile == "rows"
+        rank = 4 if pictures else chooser.choice([2, 3, 3, 3, 4] if long else [1, 2, 2, 3, 3, 4, 4, 4])
         dims = [chooser.choice(SIZES) for _ in range(rank)]
         if pictures:
             dims = [chooser.choice([1, 1, 2]), chooser.choice(CHANNELS), *(chooser.choice([5, 7, 8, 12, 14]) for _ in range(2))]
+            if chooser.random() < 0.15:  # a volume
+                dims.insert(2, chooser.choice([1, 3, 4, 6]))
+        elif long:
+            dims[-1] = chooser.choice(rows.LENGTHS)
+            if chooser.random() < 0.3:
+                dims[-2] = chooser.choice(rows.LENGTHS)
         elif rank == 4:
             dims[1] = chooser.choice([1, 2, 3, 4, 8, 16])
-        while np.prod(dims) > (8192 if pictures else 2048):
-            dims[dims.index(max(dims))] = 2
+        while np.prod(dims) > (8192 if pictures or long else 2048):
+            dims[dims.index(max(dims[:-1] if long else dims))] = 2
         if graph.dynamic:
-            fixed = [1] if pictures else []
-            dims[chooser.choice([i for i in range(rank) if i not in fixed])] = "n"
+            open_axes = [i for i in range(len(dims)) if i != 1 or not pictures]
+            dims[chooser.choice(open_axes)] = "n"
             if chooser.random() < 0.4:
-                dims[chooser.choice([i for i in range(rank) if i not in fixed])] = "m"
+                dims[chooser.choice(open_axes)] = "m"
         dtype = chooser.choice(["float32"] * 9 + ["float64", "int64", "int32", "float16", "int8", "uint8"])
-        graph.add_input(dims, "float32" if pictures else dtype)
+        graph.add_input(dims, "float32" if pictures or (long and number == 0) else dtype)
 
 
 def generate(seed, nodes=None, profile=None):
     """A Case; the same one for the same seed."""
     chooser = random.Random(seed * 7919 + 1)
-    profile = profile or chooser.choice(["any", "any", "any", "pictures", "pictures"])
+    profile = profile or chooser.choice(["any", "any", "any", "pictures", "pictures", "rows", "rows", "rows"])
     graph = Graph(seed, dynamic=chooser.random() < 0.3, special=chooser.random() < 0.08, profile=profile)
     _inputs(graph, chooser)
     wanted = nodes or chooser.choice([2, 4, 6, 8, 8, 12, 12, 16, 16, 24, 24, 40, 64, 100])

@@ -3,10 +3,11 @@
 RULES = []
 
 
-def rule(weight=1, pictures=1):
-    """Registers a function of a Graph. weight: in the profile "any"; pictures: in that of convolutions."""
+def rule(weight=1, pictures=1, rows=None):
+    """Registers a function of a Graph. weight: in the profile "any"; pictures: in that of convolutions; rows: in that of long
+    rows, where none is given that of "any"."""
     def register(function):
-        RULES.append((function, {"any": weight, "pictures": pictures}))
+        RULES.append((function, {"any": weight, "pictures": pictures, "rows": weight if rows is None else rows}))
         return function
     return register
 
