@@ -8,7 +8,7 @@ import random
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from . import engines
+from . import engines, guarded
 from .graphs import Case, Refused
 
 OPSET, IR_VERSION = 21, 10
@@ -626,7 +626,7 @@ def _answers(case, target, opt_level, dynamic):
     chosen = with_symbols(case) if dynamic else case
     try:
         model = treadle.compile(chosen.model, opt_level=opt_level, target=target, threads=1)
-        return [np.asarray(a) for a in model.run(None, chosen.feeds[0])]
+        return [np.asarray(a) for a in model.run(None, guarded.guarded_feeds(chosen.feeds[0])[0])]
     except treadle.Error as error:
         return str(error)
 

@@ -10,6 +10,8 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from . import guarded
+
 onnxruntime.set_default_logger_severity(4)
 
 
@@ -82,14 +84,29 @@ def apart(ours, theirs, allowed):
     return f"{int(wrong.sum())} of {wrong.size} elements, such as {ours[at]} at {at}, expected {theirs[at]}"
 
 
-def _answers(case, opt_level, target):
-    """Of Treadle, one dictionary per world. Winograd's method makes NaN around what isn't finite."""
+class Damaged(Exception):
+    """A run that wrote what isn't its own, or gave two results."""
+
+
+def _compiled(case, opt_level, target):
+    """Winograd's method makes NaN around what isn't finite."""
     import treadle
 
-    names = [output.name for output in case.model.graph.output]
     accuracy = "default" if _is_finite(case) else "strict"
-    model = treadle.compile(case.model, opt_level=opt_level, target=target, threads=1, accuracy=accuracy)
-    return [dict(zip(names, (np.asarray(a) for a in model.run(None, feeds)))) for feeds in case.feeds]
+    return treadle.compile(case.model, opt_level=opt_level, target=target, threads=1, accuracy=accuracy)
+
+
+def _answers(case, opt_level, target, expected):
+    """Of Treadle, one dictionary per world."""
+    names = [output.name for output in case.model.graph.output]
+    model = _compiled(case, opt_level, target)
+    answers = []
+    for world, feeds in enumerate(case.feeds):
+        results, wrong = guarded.run(model, feeds, expected[world])
+        if wrong is not None:
+            raise Damaged(f"operands {world}: {wrong}")
+        answers.append(dict(zip(names, results)))
+    return answers
 
 
 def run_alone(case, opt_level, target):
@@ -97,7 +114,9 @@ def run_alone(case, opt_level, target):
     import treadle
 
     try:
-        _answers(case, opt_level, target)
+        model = _compiled(case, opt_level, target)
+        for feeds in case.feeds:
+            model.run(None, guarded.guarded_feeds(feeds)[0])
     except treadle.Error as error:
         return Verdict("refused", str(error))
     return Verdict("agree")
@@ -120,9 +139,11 @@ def compare(case, opt_level=3, target="llvm -mcpu=native"):
     except Exception as error:  # noqa: BLE001 - the peer's refusals are its own
         return Verdict("invalid", str(error))
     try:
-        answers = _answers(case, opt_level, target)
+        answers = _answers(case, opt_level, target, expected)
     except treadle.Error as error:
         return Verdict("refused", str(error))
+    except Damaged as error:
+        return Verdict("differ", str(error))
     for world, (ours, theirs) in enumerate(zip(answers, expected)):
         for name in names:
             allowed = case.errors.get(name, 1e-5)

@@ -35,21 +35,22 @@ def _dims(arrays):
 
 
 def intermediates(case):
-    """Every value of the graph in every world, by ONNX Runtime, which may take the process with it."""
+    """Every tensor of the graph in every world, by ONNX Runtime, which may take the process with it. Sequences, which are
+    lists, have no place among operands."""
     model = onnx.ModelProto.FromString(case.model.SerializeToString())
     names = [name for node in model.graph.node for name in node.output if name]
     del model.graph.output[:]
     model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
     session = engines.open_session(model)
     worlds = [dict(zip(names, session.run(None, feeds))) for feeds in case.feeds]
-    return {name: [w[name] for w in worlds] for name in names}
+    return {name: [w[name] for w in worlds] for name in names if all(isinstance(w[name], np.ndarray) for w in worlds)}
 
 
 def _without_node(case, values, at):
     """The nodes without one: what it made becomes an input."""
     nodes = list(case.model.graph.node)
     outputs = {o.name for o in case.model.graph.output}
-    if outputs & set(nodes[at].output):
+    if outputs & set(nodes[at].output) or any(n and n not in values for n in nodes[at].output):
         return None
     return rebuilt(case, nodes[:at] + nodes[at + 1:], outputs, {n: values[n] for n in nodes[at].output if n})
 
@@ -60,6 +61,8 @@ def _bypassed(case, values, at):
     known = {**values, **{n: [f[n] for f in case.feeds] for n in case.feeds[0]}}
     outputs = {o.name for o in case.model.graph.output}
     made = nodes[at].output[0]
+    if made not in known:
+        return None
     alike = [n for n in nodes[at].input if n in known and all(
         a.shape == b.shape and a.dtype == b.dtype for a, b in zip(known[n], known[made]))]
     if made in outputs or not alike:

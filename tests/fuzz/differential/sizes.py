@@ -6,7 +6,7 @@ import random
 import numpy as np
 import onnx
 
-from . import edges, engines
+from . import edges, engines, guarded
 from .graphs import Case
 
 RUNS = 5  # other sizes that are tried
@@ -80,7 +80,7 @@ def _of_run(model, feeds):
     import treadle
 
     try:
-        return [np.asarray(a) for a in model.run(None, feeds)]
+        return [np.asarray(a) for a in model.run(None, guarded.guarded_feeds(feeds)[0])]
     except treadle.Error as error:
         return str(error)
 
