@@ -78,16 +78,20 @@ class Resampler {
     return x >= F(0) && x <= tir::cast(kCoord, in_) - F(1);
   }
 
+  /// Whether the nearest elements are each element a whole number of times, which needs integers only.
+  bool RepeatsWhole() const {
+    const std::string &mode = attrs_.coordinate_transformation_mode, rounding = Rounding();
+    const auto whole = static_cast<int64_t>(value_);
+    const bool by_whole = value_ >= 1 && static_cast<double>(whole) == value_ &&
+                          DimValue(DimMul(in_, Dim(whole))) == DimValue(out_) && DimValue(out_) >= 0;
+    const bool rounds = rounding.rfind("round", 0) == 0;
+    return by_whole && ((mode == "asymmetric" && rounding == "floor") || (mode == "half_pixel" && rounds));
+  }
+
   PrimExpr Nearest(const PrimExpr& i) const {
-    const std::string& mode = attrs_.coordinate_transformation_mode;
-    std::string rounding = attrs_.rounding_method;
-    if (rounding.empty()) rounding = mode == "asymmetric" ? "floor" : "round_prefer_floor";
-    // Growing by a whole number needs integers only.
-    auto whole = static_cast<int64_t>(value_);
-    bool by_whole = value_ >= 1 && static_cast<double>(whole) == value_ &&
-                    DimValue(DimMul(in_, Dim(whole))) == DimValue(out_) && DimValue(out_) >= 0;
-    bool rounds = rounding.rfind("round", 0) == 0;
-    if (by_whole && ((mode == "asymmetric" && rounding == "floor") || (mode == "half_pixel" && rounds))) {
+    const std::string rounding = Rounding();
+    if (RepeatsWhole()) {
+      const auto whole = static_cast<int64_t>(value_);
       return whole == 1 ? i : tir::indexdiv(i, Index(whole));
     }
     PrimExpr x = Coordinate(i);
@@ -162,6 +166,10 @@ class Resampler {
   }
 
  private:
+  std::string Rounding() const {
+    if (!attrs_.rounding_method.empty()) return attrs_.rounding_method;
+    return attrs_.coordinate_transformation_mode == "asymmetric" ? "floor" : "round_prefer_floor";
+  }
   int64_t FirstOffset(double reach) const {
     return static_cast<int64_t>(std::floor(-reach / std::min(value_, 1.0))) + 1;
   }
@@ -298,10 +306,42 @@ Value ByTaps(const std::vector<Resampler>& dims, const Tensor& data, const std::
   };
 }
 
+/// The nearest elements, columns first: those of a row are gathered once for all rows that repeat it, from places that
+/// are the same for all rows.
+Value NearestByColumns(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
+                       const Array<PrimExpr>& out_shape) {
+  const size_t last = axes.back();
+  const int64_t* width = AsConstInt(data->shape[last]);
+  const DataType place = DataType::Int(width != nullptr && *width <= INT32_MAX ? 32 : 64);
+  const Tensor places = Compute(
+      {out_shape[last]}, [&](const Array<PrimExpr>& i) { return tir::cast(place, dims.back().Nearest(i[0])); },
+      "resize_place", "resize_table");
+  Array<PrimExpr> shape = data->shape;
+  shape.Set(last, out_shape[last]);
+  const Tensor columns = te::ComputeStage(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        at.Set(last, tir::cast(DataType::Int(64), places(i[last])));
+        return data(at);
+      },
+      "resize_columns",
+      Map<String, ObjectRef>{{String(te::kRowAxis), IntImm(DataType::Int(64), static_cast<int64_t>(axes[0]) - 1)}});
+  return [&dims, columns, axes](const Array<PrimExpr>& i) {
+    Array<PrimExpr> at = i;
+    for (size_t d = 0; d + 1 < axes.size(); ++d) at.Set(axes[d], dims[d].Nearest(i[axes[d]]));
+    return columns(at);
+  };
+}
+
 /// How elements are made; `out` has some.
 Value ValueOf(const ResizeAttrs& attrs, const std::vector<Resampler>& dims, const Tensor& data,
               const std::vector<size_t>& axes, const TensorTypeNode* out) {
   if (attrs.method == "nearest_neighbor") {
+    const bool grows = !std::any_of(dims.begin(), dims.end(), [](const Resampler& dim) { return dim.shrinks(); });
+    if (axes[0] > 0 && axes.back() + 1 == data.ndim() && grows && !dims.back().RepeatsWhole()) {
+      return NearestByColumns(dims, data, axes, out->shape);
+    }
     return [&dims, data, axes](const Array<PrimExpr>& i) {
       Array<PrimExpr> at = i;
       for (size_t d = 0; d < axes.size(); ++d) at.Set(axes[d], dims[d].Nearest(i[axes[d]]));

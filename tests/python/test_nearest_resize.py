@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resize to the nearest elements of images whose sizes, or sizes to which, only a run knows: columns are gathered once for all rows."""
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import treadle
+
+FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+
+
+def model(shape, sizes=None, scales=None, **attributes):
+    values = [helper.make_tensor_value_info("x", FLOAT, shape)]
+    constants = []
+    if sizes is None:
+        constants.append(numpy_helper.from_array(np.array(scales, "f4"), "s"))
+    else:
+        values.append(helper.make_tensor_value_info("s", INT64, [len(shape)]))
+    names = ["x", "", "s"] if sizes is None else ["x", "", "", "s"]
+    graph = helper.make_graph([helper.make_node("Resize", names, ["y"], mode="nearest", **attributes)], "g", values,
+                              [onnx.ValueInfoProto(name="y")], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+def test_sizes_of_a_run(mode, rounding):
+    attributes = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 9)).astype("f4")
+    onnx_model = model(["n", "c", "h", "w"], sizes=True, **attributes)
+    compiled = treadle.compile(onnx_model, threads=2)
+    for size in ((10, 18), (5, 9), (13, 31), (3, 4), (1, 40), (20, 1), (10, 4)):
+        feeds = {"x": x, "s": np.array([1, 2, *size])}
+        np.testing.assert_array_equal(compiled(**feeds)["y"], ReferenceEvaluator(onnx_model).run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("shape, scales", [((1, 2, 5, 9), (1, 1, 2, 2)), ((1, 2, 5, 9), (1, 1, 3, 1.5)), ((2, 3, 12), (1, 1, 2)),
+                                           ((1, 2, 3, 4, 5), (1, 1, 2, 2, 2)), ((1, 2, 8, 8), (1, 1, 0.5, 0.5)), ((5, 9), (2, 3))])
+def test_known_scales(shape, scales):
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    x = np.random.default_rng(0).standard_normal(shape).astype("f4")
+    for sizes in ([f"d{i}" for i in range(len(shape))], shape):
+        onnx_model = model(sizes, scales=scales, **attributes)
+        np.testing.assert_array_equal(treadle.compile(onnx_model, threads=2)(x=x)["y"], ReferenceEvaluator(onnx_model).run(None, {"x": x})[0])
+
+
+def test_other_elements():
+    """Integers, and images without elements."""
+    onnx_model = model(["n", "c", "h", "w"], sizes=True, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    compiled = treadle.compile(onnx_model, threads=2)
+    assert compiled(x=np.zeros((0, 2, 5, 9), "f4"), s=np.array([0, 2, 10, 18]))["y"].shape == (0, 2, 10, 18)
+    assert compiled(x=np.zeros((1, 2, 5, 9), "f4"), s=np.array([1, 2, 0, 18]))["y"].shape == (1, 2, 0, 18)
