@@ -49,6 +49,7 @@ void RegisterPasses() {
   RegisterPass("FoldScaleAxis", [] { return transform::FoldScaleAxis(); });
   RegisterPass("MergeSummedConvs", [] { return transform::MergeSummedConvs(); });
   RegisterPass("PoolBeforePointwise", [] { return transform::PoolBeforePointwise(); });
+  RegisterPass("Rematerialize", [] { return transform::Rematerialize(); });
   RegisterPass("ToANormalForm", [] { return transform::ToANormalForm(); });
   RegisterPass("ToGraphNormalForm", [] { return transform::ToGraphNormalForm(); });
   RegisterPass("ToBasicBlockNormalForm", [] { return transform::ToBasicBlockNormalForm(); });

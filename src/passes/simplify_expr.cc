@@ -106,10 +106,19 @@ Expr MergeReshapes(const Site& site) {
   const auto* from = site.arg_type(0);
   if (from != nullptr && ShapesEqual(from->shape, type->shape)) return site.arg(0);
   const auto* inner = site.arg(0).as<CallNode>();
-  if (inner == nullptr || !IsStatic(type)) return Expr();
-  const std::string& name = OpName(inner);
-  if (name != "reshape" && name != "contrib_reverse_reshape") return Expr();
-  return ReshapeToSizes(inner->args[0], type->shape);
+  if (inner == nullptr) return Expr();
+  const auto is_reshape = [](const std::string& name) {
+    return name == "reshape" || name == "contrib_reverse_reshape";
+  };
+  if (!is_reshape(OpName(inner))) return Expr();
+  if (IsStatic(type)) return ReshapeToSizes(inner->args[0], type->shape);
+  // Of dynamic sizes: there and back, where the operand is the one that has a type.
+  const auto* before = site.pre->args[0].as<CallNode>();
+  if (before == nullptr || !is_reshape(OpName(before))) return Expr();
+  const auto* source = before->args[0].as<CallNode>();
+  if (source != nullptr && is_reshape(OpName(source))) return Expr();
+  const auto* own = before->args[0]->type_as<TensorTypeNode>();
+  return own != nullptr && ShapesEqual(own->shape, type->shape) ? inner->args[0] : Expr();
 }
 
 std::vector<int64_t> AxesOf(const CallNode* transpose, size_t rank) {
@@ -218,6 +227,19 @@ Expr DivideGate(const Site& site) {
   return Call(multiply, {site.arg(0), ops::ScalarConstant(type->dtype, 1 / *by)}, Attrs(), {}, site.call->span);
 }
 
+/// A division by the deviation of each row, as of norms: times 1 / deviation, a rounding more. Roots are never so small
+/// that their reciprocals overflow.
+Expr DivideByDeviation(const Site& site) {
+  if (OpName(site.call) != "divide" || site.type() == nullptr || !site.type()->dtype.is_float()) return Expr();
+  const CallNode* deviation = AsCallOf(site.arg(1), "sqrt");
+  const auto* by = site.arg_type(1);
+  if (deviation == nullptr || by == nullptr || by->shape.empty() || site.type()->shape.empty()) return Expr();
+  if (!tir::is_one(by->shape.back()) || tir::is_one(site.type()->shape.back())) return Expr();
+  const Expr reciprocal =
+      ops::CallOp("divide", {ops::ScalarConstant(by->dtype, 1.0), site.arg(1)}, Attrs(), site.call->span);
+  return ops::CallOp("multiply", {site.arg(0), reciprocal}, Attrs(), site.call->span);
+}
+
 /// Taps at the edges of a convolution's window that meet nothing but padding (of a wide window over a small image, of
 /// wide dilation) are dropped.
 Expr DropDeadTaps(const Site& site) {
@@ -253,7 +275,8 @@ Expr DropDeadTaps(const Site& site) {
 
 using Rule = Expr (*)(const Site& site);
 constexpr Rule kRules[] = {ConcretizeLike, DropNeutralOperand, MergeReshapes, MergeTransposes, MergeLayoutTransforms,
-                           JoinSplit,      DropCast,           ScalarOperand, DivideGate,      DropDeadTaps};
+                           JoinSplit,      DropCast,           ScalarOperand, DivideGate,      DivideByDeviation,
+                           DropDeadTaps};
 
 class ExprSimplifier : public MixedModeMutator {
  public:

@@ -224,6 +224,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   passes.push_back(SimplifyExpr());
   passes.push_back(FoldConstant());
   if (one_device) passes.push_back(EliminateCommonSubexpr());
+  passes.push_back(Rematerialize());
   passes.push_back(SplitArgs(kMaxJoined));
   passes.push_back(FuseOps());
   const Target& target = build.default_target();
