@@ -116,7 +116,7 @@ class VmFunctionCompiler {
   VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args);
   /// A size of what `func` returns for the operands. The run checks that it isn't negative where that isn't known.
   PrimExpr SizeOfResult(const relay::Function& func, const PrimExpr& dim, const std::vector<VmValuePtr>& operands);
-  SizeForm FormForOnes(const SymbolicKernel& kernel);
+  SizeForm FormForOneRow(const SymbolicKernel& kernel);
   void EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs);
   VmValuePtr EmitExpansion(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors,
                            std::vector<int> operands, size_t expanded, const TensorType& result);

@@ -23,20 +23,33 @@ using runtime::vm::PackDType;
 
 namespace {
 
-/// Whether the kernel holds a product that is worth a form for sizes that are all 1: of dynamic rows only.
-bool HasFormForOne(const Function& func) {
-  bool found = false, other = false, by_values = false;
-  PostOrderVisit(func->body, [&](const Expr& e) {
+/// The kernel's variables that are 1 in the form for one row, where all of its products of rows have one; else none.
+Array<tir::Var> VariablesOfOneRow(const SymbolicKernel& kernel) {
+  Array<tir::Var> variables;
+  bool fits = true;
+  const auto add = [&](const PrimExpr& dim) {
+    if (tir::is_one(dim)) return;
+    const auto known = std::find_if(kernel.variables.begin(), kernel.variables.end(),
+                                    [&](const tir::Var& var) { return var.same_as(dim); });
+    fits = fits && known != kernel.variables.end();
+    const bool is_new =
+        fits && std::none_of(variables.begin(), variables.end(), [&](const tir::Var& var) { return var.same_as(dim); });
+    if (is_new) variables.push_back(*known);
+  };
+  PostOrderVisit(kernel.func->body, [&](const Expr& e) {
     const auto* call = e.as<CallNode>();
     if (call == nullptr || call->op.as<OpNode>() == nullptr) return;
     const Op op = Downcast<Op>(call->op);
-    if (op.GetAttr(ops::kFormForOne, false)) {
-      const auto* rows = call->args[0]->type_as<TensorTypeNode>();
-      (AsConstInt(rows->shape.back()) != nullptr ? found : other) = true;
-    }
-    by_values = by_values || op.GetAttr(kDataDependentShape, false);
+    fits = fits && !op.GetAttr(kDataDependentShape, false);
+    const auto* rows = op.GetAttr(ops::kFormForOne);
+    if (rows == nullptr) return;
+    Array<Type> operands;
+    for (const Expr& arg : call->args) operands.push_back(arg->checked_type());
+    const Array<PrimExpr> dims = (*rows)(operands);
+    fits = fits && !dims.empty();
+    for (const PrimExpr& dim : dims) add(dim);
   });
-  return found && !other && !by_values;
+  return fits ? variables : Array<tir::Var>();
 }
 
 /// The parameter that the kernel only reshapes; its others list sizes. -1: isn't known.
@@ -253,29 +266,29 @@ VmValuePtr VmFunctionCompiler::EmitExpansion(const SymbolicKernel& kernel, const
   return value;
 }
 
-/// The kernel for sizes that are all 1, where the kernel is worth one; its condition isn't defined otherwise.
-SizeForm VmFunctionCompiler::FormForOnes(const SymbolicKernel& kernel) {
-  const bool may_be_one =
-      !kernel.has_multiples && std::all_of(kernel.values.begin(), kernel.values.end(),
-                                           [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });
-  if (kernel.variables.empty() || !may_be_one || !HasFormForOne(kernel.func)) return {};
-  const std::vector<PrimExpr> ones(kernel.variables.size(), PrimExpr(int64_t{1}));
-  Array<Type> single;
-  for (const relay::Var& param : kernel.func->params) {
-    single.push_back(WithDims(param->type_annotation, kernel.variables, ones));
-  }
-  auto no_element = [](size_t, int64_t) -> PrimExpr {
-    throw InternalError("internal error: the shape of a product depends on values");
-  };
-  SizeForm form{MakeSymbolicKernel(kernel.func, single, no_element, &analyzer_), {}};
-  for (const PrimExpr& value : kernel.values) {
+/// The kernel for one row, where the kernel is worth one; its condition isn't defined otherwise.
+SizeForm VmFunctionCompiler::FormForOneRow(const SymbolicKernel& kernel) {
+  const Array<tir::Var> variables = VariablesOfOneRow(kernel);
+  const std::vector<PrimExpr> ones(variables.size(), PrimExpr(int64_t{1}));
+  SizeForm form;
+  for (const tir::Var& var : variables) {
+    const PrimExpr value = SubstituteDims(var, kernel.variables, kernel.values);
+    if (analyzer_.Bound(value).min > 1) return {};
     const PrimExpr is_one = tir::equal(value, PrimExpr(int64_t{1}));
     form.condition = form.condition.defined() ? tir::And(form.condition, is_one) : is_one;
   }
+  if (variables.empty()) return {};
+  Array<Type> single;
+  for (const relay::Var& param : kernel.func->params)
+    single.push_back(WithDims(param->type_annotation, variables, ones));
+  auto no_element = [](size_t, int64_t) -> PrimExpr {
+    throw InternalError("internal error: the shape of a product depends on values");
+  };
+  form.kernel = MakeSymbolicKernel(kernel.func, single, no_element, &analyzer_);
   return form;
 }
 
-/// A kernel, or the first of its forms whose condition holds: for dynamic sizes that are all 1, for equal ones.
+/// A kernel, or the first of its forms whose condition holds: for one row, for equal sizes.
 void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs) {
   const std::string nodes = OriginOf(kernel.func);
   const int origin = nodes.empty() ? -1 : program_->String(nodes);
@@ -287,7 +300,7 @@ void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vec
   };
   std::vector<SizeForm> forms;
   if (!kernel.func->attrs->dict.contains(treadle::attr::kCompiler)) {
-    if (SizeForm ones = FormForOnes(kernel); ones.condition.defined()) forms.push_back(std::move(ones));
+    if (SizeForm row = FormForOneRow(kernel); row.condition.defined()) forms.push_back(std::move(row));
     if (auto equal = FormForEqualSizes(kernel, &analyzer_)) forms.push_back(std::move(*equal));
   }
   // Before any jump: numbers are computed once, and used by what follows.

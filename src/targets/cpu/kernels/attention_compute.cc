@@ -200,6 +200,8 @@ Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Ten
 Array<te::Tensor> PackingAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
   const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
   const size_t rank = query.ndim(), batch = rank - 2;
+  // For one query packing would take longer than the products do.
+  if (tir::is_one(query->shape[batch])) return (*Op::Get("nn.attention").GetAttr(kCompute))(attrs, inputs, out_type);
   const PrimExpr block = Index(kPackedColumns), n = key->shape[batch];
   const PrimExpr panels = DimFloorDiv(DimAdd(n, Dim(kPackedColumns - 1)), Dim(kPackedColumns));
   const DataType dtype = query->dtype;
@@ -255,6 +257,10 @@ void RegisterPackedAttentionOps() {
       .Relation(Rule<AttentionInfer>)
       .Set(relay::kMacCount, relay::FMacCount([](const Attrs&, const Array<Type>& arguments, const Type& result) {
              return DimOf(arguments[1], -2) * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
+           }))
+      .Set(kFormForOne, FFormForOne([](const Array<Type>& operands) {
+             const Array<PrimExpr>& query = OutTensor(operands[0])->shape;
+             return Array<PrimExpr>{query[query.size() - 2]};
            }))
       .Set(kCompute, FTECompute(PackingAttentionCompute));
 }

@@ -150,6 +150,33 @@ Type PackingMatmulInfer(const InferContext& context) {
   return TensorType(out, attrs->out_dtype.is_void() ? data->dtype : attrs->out_dtype);
 }
 
+Array<PrimExpr> LeadingDims(const Array<PrimExpr>& shape, size_t count) {
+  return Array<PrimExpr>(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+/// The dimensions of rows that meet the same matrix, of data (batch.., m.., k) and a weight of so many dimensions.
+Array<PrimExpr> RowsOfPacking(const Array<PrimExpr>& data, size_t weight_rank) {
+  return weight_rank > 2 ? Array<PrimExpr>{data[data.size() - 2]} : LeadingDims(data, data.size() - 1);
+}
+
+/// One row reads the matrix as it is: packing it would cost more than the product.
+Array<te::Tensor> RowProduct(const te::Tensor& data, const te::Tensor& weight, bool k_first,
+                             const TensorTypeNode* type) {
+  const size_t rank = weight.ndim();
+  const te::IterVar k = te::ReduceAxis(tir::Range(data->shape.back()), "k");
+  return {te::Compute(
+      type->shape,
+      [&](const Array<te::Var>& i) {
+        Array<PrimExpr> row = Indices(i), at = LeadingDims(row, rank - 2);
+        const PrimExpr unit = row.back();
+        row.Set(row.size() - 1, k->var);
+        at.push_back(k_first ? PrimExpr(k->var) : unit);
+        at.push_back(k_first ? unit : PrimExpr(k->var));
+        return te::Sum(tir::cast(type->dtype, data(row)) * tir::cast(type->dtype, weight(at)), {k});
+      },
+      "row_product", tag::kCommReduce)};
+}
+
 Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
   const te::Tensor& weight = inputs[1];
   const bool words = HasWords(inputs[0]->dtype, weight->dtype);
@@ -157,6 +184,11 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
   const size_t rank = weight.ndim();
   const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
   const int64_t columns = DimValue(n);  // -1: known when the model runs
+  const Array<PrimExpr> rows = RowsOfPacking(inputs[0]->shape, rank);
+  const bool one_row = std::all_of(rows.begin(), rows.end(), [](const PrimExpr& dim) { return tir::is_one(dim); });
+  if (one_row && inputs[0]->dtype == DataType::Float(32) && weight->dtype == inputs[0]->dtype) {
+    return RowProduct(inputs[0], weight, k_first, OutTensor(out_type));
+  }
   Array<PrimExpr> shape;
   for (size_t d = 0; d + 2 < rank; ++d) shape.push_back(weight->shape[d]);
   shape.push_back(DimFloorDiv(DimAdd(n, Dim(kBlock - 1)), Dim(kBlock)));
@@ -577,7 +609,10 @@ void RegisterPackedMatmul() {
       .Relation(Rule<PackedDenseInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
-      .Set(kFormForOne, true)
+      .Set(kFormForOne, FFormForOne([](const Array<Type>& operands) {
+             const Array<PrimExpr>& shape = OutTensor(operands[0])->shape;
+             return AsConstInt(shape.back()) == nullptr ? Array<PrimExpr>() : LeadingDims(shape, shape.size() - 1);
+           }))
       .Set(kCompute, FTECompute(PackedDenseCompute));
   OpRegistration("nn.packing_matmul")
       .Describe("Matrix product that packs its right operand as it goes.")
@@ -587,6 +622,9 @@ void RegisterPackedMatmul() {
       .Relation(Rule<PackingMatmulInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
+      .Set(kFormForOne, FFormForOne([](const Array<Type>& operands) {
+             return RowsOfPacking(OutTensor(operands[0])->shape, OutTensor(operands[1])->shape.size());
+           }))
       .Set(kCompute, FTECompute(PackingMatmulCompute));
   Kernel packed = MatmulKernel(WhyNot, Rewrite);
   packed.least_gain = kLeastGain;

@@ -109,6 +109,9 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block);
 /// the block is none. If a ScheduleError is thrown, the schedule may be incomplete.
 bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue,
                          const schedule::Machine& machine);
+/// Schedules the product of one row with a matrix, row by row of the matrix; `epilogue` may be null. False if the block
+/// isn't that; the schedule may be incomplete then, or if a ScheduleError is thrown.
+bool ScheduleRowProduct(Schedule& sch, const BlockRV& block, BlockRV epilogue, const schedule::Machine& machine);
 /// Schedules any other reduction; `epilogue` (may be null) consumes the result element by element.
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue);
 /// Schedules a softmax of contiguous rows row by row; `output` is the block that divides by the sums. Adds its blocks

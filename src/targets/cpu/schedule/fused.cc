@@ -169,6 +169,13 @@ bool IsProductOfRows(Schedule& sch, const BlockRV& block) {
   return has(rows, kLeastRows) && has(static_cast<int>(spatial) - 1, kLeastColumns);
 }
 
+/// Schedules a product that has no kernel; false if the block is none.
+bool ScheduleProduct(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, const schedule::Machine& machine) {
+  if (Try(sch, block, "row", [&] { return ScheduleRowProduct(sch, block, epilogue, machine); })) return true;
+  return IsProductOfRows(sch, block) &&
+         Try(sch, block, "register tile", [&] { return ScheduleContraction(sch, block, epilogue, machine); });
+}
+
 /// Schedules a block of a computation that no operator stands for; its loops stay as they are where nothing can be
 /// done.
 void ScheduleAny(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, const schedule::Machine& machine) {
@@ -216,8 +223,7 @@ void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
       ScheduleAnyPool(sch, block, epilogue, machine);
     } else if (any) {
       ScheduleAny(sch, block, epilogue, machine);
-    } else if (!IsProductOfRows(sch, block) ||
-               !Try(sch, block, "register tile", [&] { return ScheduleContraction(sch, block, epilogue, machine); })) {
+    } else if (!ScheduleProduct(sch, block, epilogue, machine)) {
       ScheduleReduction(sch, block, epilogue);
     }
   }
