@@ -562,3 +562,27 @@ def test_a_scale_whose_size_a_run_knows():
     np.testing.assert_allclose(compiled.run(None, {"x": x, "scale": scale})[0], x.astype(np.float32) @ w / 8)
     with pytest.raises(tvm.Error, match=r"'it' \(MatMulIntegerToFloat\): .*: 2 and 1"):
         compiled.run(None, {"x": x, "scale": np.ones(2, np.float32)})
+
+
+@pytest.mark.parametrize("steps", [3, "s"])
+@pytest.mark.parametrize("op, gates, operand, shape", [
+    *((op, gates, "state", lambda b: (1, b, 5)) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))),
+    ("LSTM", 4, "cell", lambda b: (1, b, 5)), ("GRU", 3, "lengths", lambda b: (b,))])
+def test_states_of_recurrent_layers_are_one_for_each_sequence(op, gates, operand, shape, steps):
+    """Where only the run knew the sizes, one was broadcast, or made the batch larger."""
+    places = {"lengths": 4, "state": 5, "cell": 6}
+    kind = "int32" if operand == "lengths" else "float32"
+    operands = ["x", "w", "r", *[""] * (places[operand] - 3), "s"]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [steps, "b", 4]),
+              helper.make_tensor_value_info("s", helper.np_dtype_to_tensor_dtype(np.dtype(kind)),
+                                            [f"c{i}" if d == 7 else d for i, d in enumerate(shape(7))])]
+    weights = [numpy_helper.from_array(np.full((1, gates * 5, size), 0.125, np.float32), name) for name, size in (("w", 4), ("r", 5))]
+    graph = helper.make_graph([helper.make_node(op, operands, ["y"], hidden_size=5)], "g", inputs, [onnx.ValueInfoProto(name="y")], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    compiled = tvm.compile(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {"x": floats(3, 2, 4), "s": np.ones(shape(2), kind)}
+    np.testing.assert_allclose(compiled.run(None, feeds)[0], session.run(None, feeds)[0], rtol=1e-5, atol=1e-6)
+    for batch, other in ((2, 1), (1, 2), (2, 3)):
+        with pytest.raises(tvm.Error, match=rf"'{op}#0' \({op}\): .* {other}; expected {batch}"):
+            compiled.run(None, {"x": floats(3, batch, 4), "s": np.ones(shape(other), kind)})

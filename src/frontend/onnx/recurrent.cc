@@ -270,7 +270,8 @@ Expr Recurrent::InitialState(size_t i, int64_t d, bool whole) const {
   if (!n.Has(i)) return n.Const(ArrayOf(Ints(static_cast<size_t>(batch * hidden), 0), {batch, hidden}, dtype));
   if (n.Rank(i) != 3) n.Invalid(StrCat("an initial state has rank ", n.Rank(i), ", expected 3"));
   const Term state(n, batch_first ? n.Transpose(n.In(i), {1, 0, 2}) : n.In(i));
-  return OfDirection(WithSizes(state, {directions, batch, hidden}, "an initial state"), d);
+  const Term sized = WithSizes(state, {directions, batch, hidden}, "an initial state");
+  return OfDirection(OfSameSize(sized, {{1, 1}}, {n, x}, "batches of X and an initial state"), d);
 }
 
 size_t Recurrent::Share(const Expr& value) {
