@@ -445,6 +445,27 @@ TEST(TransposeLoads, ThreeColumnsAreReadAsTheyAre) {
   ExpectBody(TransposeLoads, text, text);
 }
 
+/// They were read before it was asked whether they exist.
+TEST(TransposeLoads, ColumnsUnderAConditionAreReadUnderIt) {
+  auto stores = [](const std::vector<std::string>& conditions) {
+    std::string text = R"(allocate(x: Pointer(global float32), float32, [16]), storage_scope = "global";)";
+    for (size_t i = 0; i < conditions.size(); ++i) {
+      text += StrCat("\n x[ramp(", 4 * i, ", 1, 4)] = @tir.if_then_else((n < ", conditions[i], "), A[ramp((n + ", i,
+                     "), 8, 4)], broadcast(0f32, 4), dtype=float32x4)");
+    }
+    return text;
+  };
+  auto transposed = [&](const std::vector<std::string>& conditions) {
+    const PrimFunc func = ParsePrimFunc(kHead + stores(conditions) + "}");
+    return AsText(TransposeLoads(func, LowerConfig()), false);
+  };
+  const std::string after = transposed({"5", "5", "5", "5"});
+  EXPECT_THAT(after, HasSubstr("A[ramp(((n + 0) + 24), 1, 4)]"));
+  EXPECT_LT(after.find("if (n < 5)"), after.find("let rows"));
+  EXPECT_THAT(after, Not(HasSubstr("if_then_else")));
+  EXPECT_THAT(transposed({"5", "5", "5", "6"}), Not(HasSubstr("let")));
+}
+
 TEST(InterleaveStores, VectorsThatFillEachOthersGapsAreOne) {
   ExpectBody(InterleaveStores, "A[ramp(n, 2, 4)] = broadcast(1f32, 4)\n A[ramp((n + 1), 2, 4)] = broadcast(2f32, 4)",
              "A[ramp(n, 1, 8)] = shuffle([broadcast(1f32, 4), broadcast(2f32, 4)], [0, 4, 1, 5, 2, 6, 3, 7])");

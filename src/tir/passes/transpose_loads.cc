@@ -26,7 +26,7 @@ struct Column {
   int64_t stride;
 };
 
-/// Such loads in an expression, but for those under masks.
+/// Such loads in an expression, but for those under masks and conditions: there may be nothing to load.
 class ColumnCollector : public SharedExprVisitor {
  public:
   std::vector<Column> found;
@@ -36,9 +36,8 @@ class ColumnCollector : public SharedExprVisitor {
   using SharedExprVisitor::VisitExpr;
   using SharedExprVisitor::VisitExpr_;
   void VisitExpr_(const CallNode* op) override {
-    const bool masked = (IsCallTo(op, "tir.if_then_else") && op->args[0].dtype().is_vector()) ||
-                        IsCallTo(op, "tir.masked_load") || IsCallTo(op, "tir.masked_store") ||
-                        IsCallTo(op, "tir.address_of");
+    const bool masked = IsCallTo(op, "tir.if_then_else") || IsCallTo(op, "tir.masked_load") ||
+                        IsCallTo(op, "tir.masked_store") || IsCallTo(op, "tir.address_of");
     if (!masked) SharedExprVisitor::VisitExpr_(op);
   }
   void VisitExpr_(const BufferLoadNode* op) override {
@@ -93,7 +92,7 @@ class LoadTransposer : public StmtExprMutator {
       });
       if (!written) Replace(group, &replacer);
     }
-    if (bindings_.empty()) return GetRef<Stmt>(op);
+    if (bindings_.empty()) return TransposedUnderCondition(op);
     Stmt body = replacer.Rewrite(GetRef<Stmt>(op));
     for (size_t i = bindings_.size(); i-- > 0;) body = LetStmt(bindings_[i].first, bindings_[i].second, body);
     return body;
@@ -114,6 +113,28 @@ class LoadTransposer : public StmtExprMutator {
       }
     }
     groups->push_back({column, {{0, {column.load}}}});
+  }
+
+  /// Stores of values under one condition, as where operands are joined, as stores under it whose columns are rows.
+  Stmt TransposedUnderCondition(const SeqStmtNode* op) {
+    const Stmt same = GetRef<Stmt>(op);
+    PrimExpr condition{ObjectPtr<Object>()};
+    Array<Stmt> yes, no;
+    for (const Stmt& stmt : op->seq) {
+      const auto* store = stmt.as<BufferStoreNode>();
+      const auto* choice = store->value.as<CallNode>();
+      if (choice == nullptr || !IsCallTo(choice, "tir.if_then_else") || choice->args[0].dtype().is_vector())
+        return same;
+      if (!condition.defined()) condition = choice->args[0];
+      if (!arith::ExprDeepEqual(condition, choice->args[0])) return same;
+      yes.push_back(BufferStore(store->buffer, choice->args[1], store->indices, store->span));
+      no.push_back(BufferStore(store->buffer, choice->args[2], store->indices, store->span));
+    }
+    if (arith::ReadsData(condition)) return same;
+    const Stmt given[] = {SeqStmt(yes), SeqStmt(no)};
+    const Stmt made[] = {VisitStmt(given[0]), VisitStmt(given[1])};
+    if (made[0].same_as(given[0]) && made[1].same_as(given[1])) return same;
+    return IfThenElse(condition, made[0], made[1]);
   }
 
   Var Bind(const char* name, const PrimExpr& value) {

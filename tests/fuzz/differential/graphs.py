@@ -278,7 +278,7 @@ def generate(seed, nodes=None, profile=None):
     profile = profile or chooser.choice(["any", "any", "any", "pictures", "pictures", "rows", "rows", "rows"])
     graph = Graph(seed, dynamic=chooser.random() < 0.3, special=chooser.random() < 0.08, profile=profile)
     _inputs(graph, chooser)
-    wanted = nodes or chooser.choice([2, 4, 6, 8, 8, 12, 12, 16, 16, 24, 24, 40, 64, 100])
+    wanted = nodes or chooser.choice([1, 2, 2, 3, 3, 4, 6, 8, 8, 12, 12, 16, 16, 24, 40, 64, 100])
     for _ in range(wanted * 6):
         if len(graph.nodes) >= wanted:
             break
