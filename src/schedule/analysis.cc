@@ -122,6 +122,24 @@ std::vector<LoopRV> LoopsUnder(Schedule& sch, const BlockRV& block, const LoopRV
   return axes;
 }
 
+namespace {
+
+/// Whether an expression uses axes other than to say which element it reads.
+bool UsesAxesOutsideIndices(const PrimExpr& e) {
+  class OutsideIndices : public tir::ExprVisitor {
+   public:
+    bool found = false;
+    using tir::ExprVisitor::VisitExpr_;
+    void VisitExpr_(const VarNode* op) override { found |= op->dtype.is_int(); }
+    void VisitExpr_(const BufferLoadNode*) override {}
+  };
+  OutsideIndices visitor;
+  visitor(e);
+  return visitor.found;
+}
+
+}  // namespace
+
 bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
   tir::Block node = sch.Get(block);
   const auto* store = node->body.as<tir::BufferStoreNode>();
@@ -137,29 +155,13 @@ bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
     return true;
   };
   bool flat = identity(store->buffer, store->indices);
-  bool uses_axis = false;
   tir::PostOrderVisit(store->value, [&](const ObjectRef& e) {
-    if (const auto* load = e.as<BufferLoadNode>()) {
-      // One element for all is fine too.
-      bool constant = true;
-      for (const PrimExpr& index : load->indices) constant &= AsConstInt(index) != nullptr;
-      if (!constant && !identity(load->buffer, load->indices)) flat = false;
-    }
+    const auto* load = e.as<BufferLoadNode>();
+    if (load == nullptr || identity(load->buffer, load->indices)) return;
+    // One element for all is fine, and so is one of a table, that elements choose.
+    for (const PrimExpr& index : load->indices) flat &= !UsesAxesOutsideIndices(index);
   });
-  // The axes themselves may only occur in indices.
-  class OutsideIndices : public tir::ExprVisitor {
-   public:
-    explicit OutsideIndices(bool* found) : found_(found) {}
-    using tir::ExprVisitor::VisitExpr_;
-    void VisitExpr_(const VarNode* op) override { *found_ |= op->dtype.is_int(); }
-    void VisitExpr_(const BufferLoadNode*) override {}
-
-   private:
-    bool* found_;
-  };
-  OutsideIndices visitor(&uses_axis);
-  visitor(store->value);
-  return flat && !uses_axis;
+  return flat && !UsesAxesOutsideIndices(store->value);
 }
 
 int ContiguousAxis(Schedule& sch, const BlockRV& block) {

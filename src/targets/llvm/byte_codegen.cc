@@ -326,10 +326,18 @@ Value* FunctionCodegen::LookUpByPermutation(Value* table, Value* index, int lane
   return b_.CreateShuffleVector(b_.CreateSelect(upper, high, low), Counted(lanes, lanes));
 }
 
-/// The same for at most 16 bytes by AVX2's shuffles, which give 0 where the top bit is set: rows of 16 entries, one of
+/// The same by AVX2's shuffles, 16 bytes at a time, which give 0 where the top bit is set: rows of 16 entries, one of
 /// each half of the table at a time, of which one applies.
 Value* FunctionCodegen::LookUpByShuffles(Value* table, Value* index, int lanes) {
   constexpr int kRow = 16, kRows = 8, kWide = 32;
+  if (lanes > kRow) {
+    std::vector<Value*> parts;
+    for (int first = 0; first < lanes; first += kRow) {
+      const int count = std::min(kRow, lanes - first);
+      parts.push_back(LookUpByShuffles(table, LanesOf(index, first, count), count));
+    }
+    return llvm::concatenateVectors(b_, parts);
+  }
   auto* row = llvm::FixedVectorType::get(b_.getInt8Ty(), kRow);
   auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), kWide);
   auto number = [&](uint64_t n) { return llvm::ConstantInt::get(bytes, n); };
@@ -371,7 +379,7 @@ Value* FunctionCodegen::LoadByBytes(const tir::BufferLoadNode* op) {
   const int lanes = index->dtype.lanes(), width = module_->features().vector_bits;
   if (module_->features().arch != "x86_64" || lanes < 8 || lanes > 64 || width < 256) return nullptr;
   const bool permutes = width >= 512 && module_->HasFeature("avx512vbmi");
-  if (!permutes && (lanes > 16 || !module_->HasFeature("avx2"))) return nullptr;
+  if (!permutes && !module_->HasFeature("avx2")) return nullptr;
   Value* bytes = VisitExpr(index->value);
   Value* table = VisitExpr(op->buffer->data);
   return permutes ? LookUpByPermutation(table, bytes, lanes) : LookUpByShuffles(table, bytes, lanes);

@@ -90,13 +90,35 @@ int64_t LoadableLanes(Schedule& sch, const BlockRV& block, int64_t most) {
 
 /// Bits of the widest value that the block computes with.
 int WidestBits(const tir::Block& node) {
-  int bits = 8;
-  for (const tir::BufferRegion& written : node->writes) bits = std::max(bits, written->buffer->dtype.bits());
-  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
-    const bool computes = e.as<tir::BufferLoadNode>() || e.as<tir::CastNode>() || e.as<tir::CallNode>();
-    if (computes) bits = std::max(bits, e.as<PrimExprNode>()->dtype.bits());
-  });
-  return bits;
+  /// Other than in indices: a table is read by bytes.
+  class Widest : public tir::StmtExprVisitor {
+   public:
+    int bits = 8;
+
+   private:
+    using tir::StmtExprVisitor::VisitExpr_;
+    void Meet(const PrimExprNode* e) { bits = std::max(bits, e->dtype.bits()); }
+    void VisitExpr_(const tir::BufferLoadNode* op) override {
+      Meet(op);
+      for (const PrimExpr& index : op->indices) {
+        const auto* cast = index.as<tir::CastNode>();
+        VisitExpr(cast != nullptr ? cast->value : index);
+      }
+    }
+    void VisitExpr_(const tir::CastNode* op) override {
+      Meet(op);
+      StmtExprVisitor::VisitExpr_(op);
+    }
+    void VisitExpr_(const tir::CallNode* op) override {
+      Meet(op);
+      StmtExprVisitor::VisitExpr_(op);
+    }
+  };
+  Widest widest;
+  for (const tir::BufferRegion& written : node->writes)
+    widest.bits = std::max(widest.bits, written->buffer->dtype.bits());
+  widest(node->body);
+  return widest.bits;
 }
 
 constexpr int64_t kLine = 16;  ///< elements of 32 bits in a cache line
