@@ -187,9 +187,8 @@ SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimEx
         rows, [&](const Array<PrimExpr>& i) { return Tree(lanes, i, kLanes, combine); }, "attention_" + name,
         te::StageAttrs(kernel, name));
   };
-  Tensor max = reduce(
-      scores, "max", [](const PrimExpr& e, const te::IterVar& k) { return te::MaxReduce(e, {k}); },
-      [](const PrimExpr& a, const PrimExpr& b) { return tir::max(a, b); });
+  Tensor max =
+      reduce(scores, "max", [](const PrimExpr& e, const te::IterVar& k) { return GreatestOf(e, k); }, GreaterOf);
   const PrimExpr none = tir::neg_infinity(dtype);
   auto shift = [&](const Array<PrimExpr>& i) {
     const PrimExpr most = max(ReplaceLast(i, row, {}));

@@ -48,7 +48,7 @@ struct SoftmaxParts {
     }
     te::IterVar k = te::ReduceAxis(tir::Range(x->shape[axis]), "k");
     max = Compute(
-        rest, [&](const Array<PrimExpr>& i) { return te::MaxReduce(x(With(i, k->var)), {k}); }, "softmax_max",
+        rest, [&](const Array<PrimExpr>& i) { return GreatestOf(x(With(i, k->var)), k); }, "softmax_max",
         tag::kCommReduce);
     exp = Compute(
         x->shape, [&](const Array<PrimExpr>& i) { return ExpUpToOne(x(i) - max(Without(i))); }, "softmax_exp",

@@ -120,6 +120,14 @@ PrimExpr ExpUpToOne(const PrimExpr& x) {
   return tir::select(x < number(kLeast), number(0), normal);
 }
 
+PrimExpr GreaterOf(const PrimExpr& a, const PrimExpr& b) { return tir::select(a > b, a, b); }
+
+PrimExpr GreatestOf(const PrimExpr& source, const te::IterVar& axis) {
+  const tir::Var x("x", source.dtype()), y("y", source.dtype());
+  const tir::CommReducer reducer({x}, {y}, {GreaterOf(x, y)}, {tir::neg_infinity(source.dtype())});
+  return te::CommReduce(reducer, {source}, {axis})[0];
+}
+
 PrimExpr Clamp(const PrimExpr& x, const PrimExpr& low, const PrimExpr& high) {
   return tir::max(tir::min(x, high), low);
 }

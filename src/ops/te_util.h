@@ -44,6 +44,12 @@ Tensor Pad(const Tensor& data, const std::vector<int64_t>& before, const std::ve
 /// a subnormal number.
 PrimExpr ExpUpToOne(const PrimExpr& x);
 
+/// The greater of two; where one is NaN, any of them. One instruction instead of three that let NaN win, for where NaN
+/// is found otherwise: in the sum of a softmax.
+PrimExpr GreaterOf(const PrimExpr& a, const PrimExpr& b);
+/// The greatest of `source` along `axis`, by GreaterOf.
+PrimExpr GreatestOf(const PrimExpr& source, const te::IterVar& axis);
+
 /// `value` saturated to the range of `dtype`: a bound that a model gives as a number.
 PrimExpr SaturatedConst(DataType dtype, double value);
 /// min(max(x, low), high), integers.

@@ -96,3 +96,15 @@ def test_quantised_results(length):
     expected = np.clip(np.rint(softmax(x) * 256), 0, 255)
     assert np.abs(q.astype(int) - expected).max() <= 1
     assert np.mean(q != expected) <= 1e-3
+
+
+@pytest.mark.parametrize("length", [34, 40, 63])
+def test_rows_of_which_some_are_left_out(length):
+    """A maximum whose values have names is still one that is computed in parts."""
+    source = (f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(2, 6, 1, {length}), float32]) {{ %0 = nn.softmax(%x); '
+              "%1 = less(%x, 0f); where(%1, 0f, %0) }\n")
+    x = np.random.default_rng(3).standard_normal((2, 6, 1, length)).astype(np.float32)
+    built = treadle.relay.build(treadle.relay.fromtext(source), "llvm -mcpu=native")
+    executor = treadle.contrib.graph_executor.GraphModule(built["default"](treadle.cpu()))
+    executor.run(x=x)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), np.where(x < 0, 0, softmax(x)), rtol=2e-5, atol=1e-7)

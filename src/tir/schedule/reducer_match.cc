@@ -38,7 +38,11 @@ class Matcher {
     std::vector<PrimExpr> values;
     for (const BufferStoreNode* store : stores_) {
       PrimExpr value = Substitute(store->value, named_);
-      while (const auto* let = value.as<LetNode>()) value = let->body;
+      while (const auto* let = value.as<LetNode>()) {
+        Map<Var, PrimExpr> named;
+        named.Set(let->var, let->value);
+        value = Substitute(let->body, named);
+      }
       values.push_back(value);
     }
     return SelectionOf(values[0]).has_value() ? Choice(values) : EachByItself(values);
@@ -154,6 +158,7 @@ class Matcher {
     }
     Comparison& last = order->back();
     if (last.component == position) return true;
+    if (new_.size() == 1 && order->size() == 1) return true;  // of equal values either is the result
     const bool at_least = last.op == Binary{greater_equal}, at_most = last.op == Binary{less_equal};
     if (position == new_.size() || !(at_least || at_most)) return false;
     last.op = at_least ? Binary{greater} : Binary{less};

@@ -34,14 +34,15 @@ int64_t RowsAtOnce(Schedule& sch, const BlockRV& block, size_t rows, int64_t ext
 
 /// Lanes of partial results: of long rows what is left of the vectors is a masked one.
 int LanesAlong(const tir::Block& node, int64_t extent) {
-  constexpr int64_t kLeastMasked = 32, kFewest = 4;
-  constexpr int kBits = 256;
+  constexpr int64_t kLeastMasked = 32, kFewest = 4, kLong = 256;
+  constexpr int kBits = 512;
   int bits = 1;
   for (const tir::BufferRegion& written : node->writes) bits = std::max(bits, written->buffer->dtype.bits());
   const bool is_long = extent >= kLeastMasked || extent < 0;
   for (int lanes = std::max(kTailLanes, kBits / bits); lanes >= (is_long ? kTailLanes : kFewest); lanes /= 2) {
     if (extent > lanes && extent % lanes == 0) return lanes;
   }
+  if (extent >= kLong) return std::max(kTailLanes, kBits / bits);
   return is_long ? kTailLanes : 0;
 }
 
