@@ -90,14 +90,22 @@ Tensor FirstIndices(const Tensor& x, size_t axis, bool ascend, const PrimExpr& c
                           [&](const PrimExpr& a, const PrimExpr& b) { return Before(key(b), key(a), b, a, ascend); },
                           out[1], at(Index(0))};
           tir::Stmt init = Loop(count, "i", [&](const PrimExpr& i) { return heap.set(tir::cast(index_dtype, i), i); });
+          // Few elements enter: most aren't better than the root's key, which is at hand.
+          const tir::Buffer limit = tir::DeclBuffer({Index(1)}, x->dtype, "limit", "local");
+          const PrimExpr worst = Load(limit, {Index(0)});
+          const tir::Stmt note = Store(limit, key(heap.element(Index(0))), {Index(0)});
           tir::Stmt choose = Loop(tir::max(n - count, Index(0)), "i", [&](const PrimExpr& i) -> tir::Stmt {
             return LetIn("own", tir::cast(index_dtype, i + count), [&](const PrimExpr& own) -> tir::Stmt {
-              tir::Stmt enter = tir::SeqStmt(Array<tir::Stmt>{heap.set(own, Index(0)), heap.Sink(Index(0), count)});
-              return LetIn("root", heap.element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
-                return tir::IfThenElse(heap.above(root, own), enter);
-              });
+              tir::Stmt enter =
+                  tir::SeqStmt(Array<tir::Stmt>{heap.set(own, Index(0)), heap.Sink(Index(0), count), note});
+              const PrimExpr beyond = ascend ? key(own) >= worst : key(own) <= worst;
+              return tir::IfThenElse(!beyond,
+                                     LetIn("root", heap.element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
+                                       return tir::IfThenElse(heap.above(root, own), enter);
+                                     }));
             });
           });
+          choose = tir::Allocate(limit, tir::SeqStmt(Array<tir::Stmt>{note, choose}));
           tir::Stmt order = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
             PrimExpr end = count - 1 - i;
             return LetIn("root", heap.element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
