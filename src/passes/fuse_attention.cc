@@ -310,9 +310,9 @@ class AttentionFuser : public MixedModeMutator {
     const int64_t* values = AsConstInt(MatrixOf(result)[1]);
     if (size == nullptr || values == nullptr) return false;
     is_static = is_static && AsConstInt(scores.product->type_as<TensorTypeNode>()->shape.back()) != nullptr;
-    // Sizes that the run decides are for one kernel, of any number of queries and of values that fill vectors.
-    constexpr int64_t kWideVector = 16;
-    if (!is_static) return *values % kWideVector == 0;
+    // Sizes that the run decides are for one kernel, of any number of queries. Fewer values would be mostly what fills
+    // vectors.
+    if (!is_static) return *values >= kVector;
     return (rows != nullptr && *rows * group >= kFewRows) || (*size % kVector == 0 && *values % kVector == 0);
   }
 

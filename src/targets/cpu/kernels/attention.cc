@@ -396,16 +396,7 @@ std::string WhyNotPacking(const Problem& problem, const Machine&) {
   const auto& p = *problem.as<AttentionProblemNode>();
   if (p.not_packed != kDynamic) return p.not_packed.empty() ? "sizes are known" : p.not_packed;
   if (p.dtype != kSum) return StrCat("operands are ", p.dtype, ", not ", kSum);
-  if (p.s <= 0 || p.d <= 0) return "sizes of queries or values are dynamic";
-  return p.d % kLanes == 0 ? "" : StrCat("values of ", p.d, " don't fill vectors");
-}
-
-std::optional<LaidOutCall> RewritePacking(const LayoutRequest& request, const Problem&, const Plan&) {
-  relay::LayoutArgs& args = request.args;
-  return LaidOutCall{
-      CallOp("nn.contrib_packing_attention", {args.Plain(0), args.Plain(1), args.Plain(2), args.Plain(3)},
-             request.call->attrs, request.call->span),
-      {}};
+  return p.s <= 0 || p.d <= 0 ? "sizes of queries or values are dynamic" : "";
 }
 
 Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value, DataType dtype = kSum) {
@@ -413,6 +404,19 @@ Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double v
   std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
   widths[dim] = {0, missing};
   return MakePad(data, widths, ScalarConstant(dtype, value));
+}
+
+/// Values fill vectors, with zeros that the result is cut off from.
+std::optional<LaidOutCall> RewritePacking(const LayoutRequest& request, const Problem& problem, const Plan&) {
+  relay::LayoutArgs& args = request.args;
+  const int64_t d = problem.as<AttentionProblemNode>()->d, missing = RoundUp(d, kLanes) - d;
+  const size_t rank = args.Type(2)->shape.size();
+  const Expr value = PadDim(args.Plain(2), rank, rank - 1, missing, 0);
+  const Expr result = CallOp("nn.contrib_packing_attention", {args.Plain(0), args.Plain(1), value, args.Plain(3)},
+                             request.call->attrs, request.call->span);
+  if (missing == 0) return LaidOutCall{result, {}};
+  const std::vector<int64_t> begin{0}, end{d}, strides{1}, axes{static_cast<int64_t>(rank) - 1};
+  return LaidOutCall{MakeStridedSlice(result, begin, end, strides, axes), {}};
 }
 
 /// Keys (k_first: values), packed.
