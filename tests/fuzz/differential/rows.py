@@ -122,7 +122,7 @@ def widened(g):
     if g.chance(0.6):
         y = _one(g, "Add", y, g.constant(g.array([y.shape[-1]], np.float32)))
     if g.chance(0.6):
-        y = _one(g, g.pick(["Relu", "Gelu", "Tanh", "HardSwish", "Sigmoid"]), y)
+        y = _one(g, g.pick(["Relu", "Tanh", "HardSwish", "Sigmoid"] + ([] if g.special else ["Gelu"])), y)
     return [y]
 
 
