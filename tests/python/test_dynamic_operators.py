@@ -344,6 +344,25 @@ def test_reshape_infers_what_names_leave():
     np.testing.assert_array_equal(treadle.compile(model).run(None, {"x": x})[0], x.reshape(12, 5, 4))
 
 
+@pytest.mark.parametrize("shape, known", [(["b", 6, "h", "w"], "(h * w)"), (["b", "h", 12], "(h * 2)"), (["b", 6], "1")])
+def test_what_is_left_of_sizes_is_known(shape, known, tmp_path):
+    """Reshape to [b, -1, 6], as exporters write it: of the tokens of an image nobody knew the number, nor that queries and keys have as many."""
+    nodes = [helper.make_node("Shape", ["x"], ["s"], start=0, end=1), helper.make_node("Concat", ["s", "rest"], ["t"], axis=0),
+             helper.make_node("Reshape", ["x", "t"], ["y"], allowzero=1)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                                   [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(np.array([-1, 6]), "rest")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    module, _ = treadle.relay.frontend.from_onnx(model)
+    text = treadle.relay.transform.InferType()(module).astext()
+    assert f"(b, {known}, 6)" in text
+    compiled = treadle.compile(model)
+    for sizes in ({"b": 2, "h": 3, "w": 5}, {"b": 1, "h": 1, "w": 1}):
+        x = np.arange(np.prod([sizes.get(d, d) for d in shape]), dtype="f4").reshape([sizes.get(d, d) for d in shape])
+        np.testing.assert_array_equal(compiled(x=x)["y"], x.reshape(len(x), -1, 6))
+    empty = np.zeros([{"h": 0}.get(d, 2 if isinstance(d, str) else d) for d in shape], "f4")
+    assert compiled(x=empty)["y"].shape == empty.reshape(2, -1, 6).shape
+
+
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_borders_of_one_dimension_whose_widths_the_run_knows(mode):
     """As PyTorch's older exporter pads sequences: the widths of other dimensions are zeros of the same list."""

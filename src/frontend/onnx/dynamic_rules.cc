@@ -177,35 +177,44 @@ Term SizeOfSampled(const Term& x, int axis, const Term& size) {
   return {x.node(), CheckedValues(x.node(), size, "at_most", most, "size of what an empty dimension is resampled to")};
 }
 
+/// Takes a product of sizes apart: its constant factors are multiplied with `constant`, the others added to `factors`.
+/// False where one isn't known.
+bool AddFactors(const PrimExpr& size, int64_t* constant, std::vector<PrimExpr>* factors) {
+  if (!size.defined() || IsAnyDim(size)) return false;
+  if (const int64_t* value = AsConstInt(size)) {
+    *constant = CheckedMul(*constant, *value);
+    return true;
+  }
+  const auto* product = size.as<tir::MulNode>();
+  if (product != nullptr) return AddFactors(product->a, constant, factors) && AddFactors(product->b, constant, factors);
+  factors->push_back(size);
+  return true;
+}
+
 /// What -1 stands for in `elements`, new dimensions of as many elements as `from` has: the numbers and names that are
 /// left of those; -1 where something else isn't known, or isn't a factor of them.
 PrimExpr InferredSize(const Array<PrimExpr>& from, const std::vector<PrimExpr>& elements) {
   PrimExpr unknown(int64_t{-1});
   int64_t given = 1, wanted = 1;
-  std::vector<PrimExpr> left;
+  std::vector<PrimExpr> left, taken;
   for (const PrimExpr& dim : from) {
-    const int64_t* size = AsConstInt(dim);
-    if (size == nullptr) {
-      left.push_back(dim);
-    } else {
-      given = CheckedMul(given, *size);
-    }
+    if (!AddFactors(dim, &given, &left)) return unknown;
   }
   for (const PrimExpr& element : elements) {
-    const int64_t* size = element.defined() ? AsConstInt(element) : nullptr;
-    if (size != nullptr && *size == -1) continue;
-    if (size != nullptr) {
-      if (*size < 1) return unknown;
-      wanted = CheckedMul(wanted, *size);
-      continue;
-    }
-    const auto same = std::find_if(left.begin(), left.end(), [&](const PrimExpr& dim) {
-      return element.defined() && !IsAnyDim(element) && StructuralEqual(dim, element);
-    });
+    const bool inferred = element.defined() && tir::is_const_int(element, -1);
+    if (!inferred && !AddFactors(element, &wanted, &taken)) return unknown;
+  }
+  for (const PrimExpr& factor : taken) {
+    const auto same =
+        std::find_if(left.begin(), left.end(), [&](const PrimExpr& dim) { return StructuralEqual(dim, factor); });
     if (same == left.end()) return unknown;
     left.erase(same);
   }
-  return left.empty() && given > 0 && given % wanted == 0 ? PrimExpr(given / wanted) : unknown;
+  if (given < 1 || wanted < 1 || given % wanted != 0) return unknown;
+  if (left.empty()) return PrimExpr(given / wanted);
+  PrimExpr size = left[0];
+  for (size_t i = 1; i < left.size(); ++i) size = size * left[i];
+  return given == wanted ? size : size * (given / wanted);
 }
 
 /// Whether the element whose code is -1 is -1, or the size that stands there then.
