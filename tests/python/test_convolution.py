@@ -76,6 +76,10 @@ LAYERS = {
     "winograd_many_channels": Layer(1, 512, (14, 14), 128, (3, 3), pads=(1, 1, 1, 1), follow=()),
     "winograd_small_tiles": Layer(1, 512, (7, 7), 512, (3, 3), pads=(1, 1, 1, 1)),
     "groups_strided_in_strips": Layer(2, 64, (67, 70), 96, (3, 3), strides=(2, 2), pads=(1, 0, 2, 1), group=4, follow=("add",)),
+    "winograd_groups": Layer(1, 128, (28, 28), 192, (3, 3), pads=(1, 1, 1, 1), group=4, follow=("add", "relu")),
+    "winograd_groups_odd_size_two_images": Layer(2, 96, (21, 30), 96, (3, 3), pads=(1, 0, 1, 2), group=2),
+    "winograd_groups_of_half_blocks": Layer(1, 72, (28, 28), 96, (3, 3), pads=(1, 1, 1, 1), group=3),
+    "winograd_groups_strided": Layer(1, 256, (56, 56), 256, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), group=2),
     "winograd_strided": Layer(1, 96, (28, 28), 64, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
     "winograd_strided_odd_size_two_images": Layer(2, 64, (45, 39), 96, (3, 3), strides=(2, 2), follow=("add", "relu")),
     "winograd_strided_lopsided_padding": Layer(1, 128, (32, 50), 64, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0)),
@@ -112,7 +116,8 @@ def test_layer(name):
     LAYERS[name].check()
 
 
-@pytest.mark.parametrize("name", ["winograd", "pointwise_in_chunks", "strided_in_chunks", "depthwise", "first"])
+@pytest.mark.parametrize("name", ["winograd", "winograd_groups", "pointwise_in_chunks", "strided_in_chunks", "depthwise",
+                                  "first"])
 def test_layer_for_older_processors(name):
     LAYERS[name].check("llvm -mcpu=x86-64-v2")
 
@@ -152,6 +157,12 @@ def random_layer(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_random_layer(seed):
     random_layer(seed).check()
+
+
+def test_winograd_has_groups():
+    """Groups of 16 and more channels were multiplied as windows: in twice the time for 64 channels each."""
+    report = treadle.compile(LAYERS["winograd_groups"].model(), target="llvm -mcpu=x86-64-v3").explain()
+    assert "nn.contrib_conv2d_winograd_NCHWc" in report
 
 
 def test_winograd_can_be_switched_off():
@@ -260,7 +271,7 @@ def test_infinities_meet_only_taps_of_a_transposed_kernel(rank, kernel, stride, 
     np.testing.assert_allclose(actual, scattered(x, w, stride, dilation, group), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["winograd", "pointwise"])
+@pytest.mark.parametrize("name", ["winograd", "winograd_groups", "pointwise"])
 def test_a_profile_counts_the_multiply_adds_of_the_plain_convolution(name):
     layer = LAYERS[name]
     times = treadle.compile(layer.model()).create_context().profile(**layer.inputs)
@@ -268,15 +279,16 @@ def test_a_profile_counts_the_multiply_adds_of_the_plain_convolution(name):
     assert sum(call.macs for call in times) == np.prod(layer.shape) * per_output
 
 
-@pytest.mark.parametrize("channels, filters, stride, pads", [
-    (32, 64, 1, (1, 1, 1, 1)), (48, 40, 1, (0, 1, 2, 0)), (272, 320, 1, (1, 1, 1, 1)), (512, 512, 1, (1, 1, 1, 1)),
-    (128, 128, 2, (1, 1, 1, 1)), (128, 256, 2, (0, 1, 1, 0))])
-def test_winograd_of_images_of_any_size(channels, filters, stride, pads):
+@pytest.mark.parametrize("channels, filters, stride, pads, group", [
+    (32, 64, 1, (1, 1, 1, 1), 1), (48, 40, 1, (0, 1, 2, 0), 1), (272, 320, 1, (1, 1, 1, 1), 1),
+    (512, 512, 1, (1, 1, 1, 1), 1), (128, 128, 2, (1, 1, 1, 1), 1), (128, 256, 2, (0, 1, 1, 0), 1),
+    (128, 192, 1, (1, 1, 1, 1), 2)])
+def test_winograd_of_images_of_any_size(channels, filters, stride, pads, group):
     """Strips of tiles begin and end anywhere in rows; a residual and ReLU are computed with the tiles' outputs."""
     rng = np.random.default_rng(3)
-    w = (rng.standard_normal((filters, channels, 3, 3)) / np.sqrt(9 * channels)).astype(np.float32)
+    w = (rng.standard_normal((filters, channels // group, 3, 3)) / np.sqrt(9 * channels)).astype(np.float32)
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["c"], pads=pads, strides=[stride, stride]),
+        [helper.make_node("Conv", ["x", "w"], ["c"], pads=pads, strides=[stride, stride], group=group),
          helper.make_node("Add", ["c", "r"], ["a"]), helper.make_node("Relu", ["a"], ["y"])], "conv",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", channels, "h", "v")),
          helper.make_tensor_value_info("r", TensorProto.FLOAT, ("n", filters, "oh", "ow"))],
@@ -286,7 +298,7 @@ def test_winograd_of_images_of_any_size(channels, filters, stride, pads):
     assert stride != 1 or '"kernel":"conv2d.winograd"' in compiled.explain()
     for n, height, width in ((1, 3, 3), (2, 5, 14), (1, 28, 29), (1, 17, 61), (3, 9, 8), (1, 3, 170), (1, 90, 4), (0, 8, 8)):
         x = rng.standard_normal((n, channels, height, width)).astype(np.float32)
-        expected = convolve(x, w, np.zeros(filters), (stride, stride), pads, (1, 1), 1)
+        expected = convolve(x, w, np.zeros(filters), (stride, stride), pads, (1, 1), group)
         r = rng.standard_normal(expected.shape).astype(np.float32)
         np.testing.assert_allclose(compiled(x=x, r=r)["y"], np.maximum(expected + r, 0), rtol=0, atol=2e-4)
 

@@ -65,9 +65,14 @@ void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes
 /// The problem with channels and weights as its layouts want them.
 Problem LaidOut(const Problem& open, const CallNode* call) {
   const auto& from = *open.as<ConvProblemNode>();
-  if (!from.not_blocked.empty() || from.groups != 1 || from.out_layout.is_plain()) return open;
+  if (!from.not_blocked.empty()) return open;
   auto node = MakeObject<ConvProblemNode>(from);
   ConvProblemNode& p = *node;
+  if (from.groups != 1) {
+    p.padded_weight = call->args[1].as<ConstantNode>()->data;
+    return Problem(ObjectPtr<Object>(node));
+  }
+  if (from.out_layout.is_plain()) return open;
   p.weight = PadOutputChannels(call->args[1].as<ConstantNode>()->data, p.out_layout);
   p.oc = p.weight.shape()[0];
   p.oc_block = p.out_layout.block;

@@ -146,15 +146,18 @@ Tensor TransformInput(const WinogradSizes& s, const Tensor& rows) {
                      {"i", "j", "n", "cb", "tile", "ci"});
 }
 
-/// For each point the product of tiles and channels with the kernel's.
-Tensor MultiplyPoints(const WinogradSizes& s, const Tensor& input, const Tensor& kernel, const TensorTypeNode* type,
-                      const Problem& problem, const WinogradElements& elements) {
+/// For each point the product of tiles and channels with the kernel's, which has the blocks of one group.
+Tensor MultiplyPoints(const WinogradSizes& s, int64_t groups, const Tensor& input, const Tensor& kernel,
+                      const TensorTypeNode* type, const Problem& problem, const WinogradElements& elements) {
+  const PrimExpr outputs = tir::floordiv(type->shape[1], PrimExpr(groups));
   te::IterVar cb = te::ReduceAxis(tir::Range(kernel->shape[3]), "ic"),
               ci = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
   return te::Compute(PointsFirst(s, type->shape[0], type->shape[1], type->shape[4]),
                      [&](const Array<te::Var>& i) -> PrimExpr {
+                       PrimExpr block = cb->var;
+                       if (groups > 1) block = tir::floordiv(i[3], outputs) * kernel->shape[3] + block;
                        auto channel = [&](const PrimExpr& c) {
-                         return input(Array<PrimExpr>{i[0], i[1], i[2], cb->var, i[4], c});
+                         return input(Array<PrimExpr>{i[0], i[1], i[2], block, i[4], c});
                        };
                        const PrimExpr weight = kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, i[5]});
                        return te::Sum(elements.term(channel, ci->var, weight), {cb, ci});
@@ -199,7 +202,8 @@ Array<Tensor> WinogradSums(const Conv2DAttrs* attrs, const Tensor& data, const T
                            const TensorTypeNode* type, const Problem& problem, const WinogradElements& elements) {
   const WinogradSizes s(attrs, kernel, type);
   const Tensor input = TransformInput(s, TransformRows(s, PaddedInput(data, s, elements.pad)));
-  const Tensor tile = TransformProduct(s, MultiplyPoints(s, input, kernel, type, problem, elements), type, elements);
+  const Tensor tile =
+      TransformProduct(s, MultiplyPoints(s, attrs->groups, input, kernel, type, problem, elements), type, elements);
   const PrimExpr m(s.m);
   return {te::Compute(type->shape,
                       [&](const Array<te::Var>& i) {
@@ -215,7 +219,7 @@ Problem WinogradLoopsProblem(const Conv2DAttrs* attrs, const Tensor& data, const
     SetBlockedSizes(attrs, data->shape, type->shape, &p);
     p.kh = p.kw = kTaps;
     p.winograd_side = DimValue(kernel->shape[0]);
-    p.ic = DimValue(kernel->shape[3]) * DimValue(kernel->shape[4]);
+    p.ic = DimValue(kernel->shape[3]) * DimValue(kernel->shape[4]) * p.groups;
   });
 }
 
@@ -223,7 +227,6 @@ std::string WhyNotWinogradWindow(const ConvProblemNode& p) {
   if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
   if (p.stride_h != p.stride_w || p.stride_h > 2) return "strides are neither 1 nor 2";
   if (p.dilation_h != 1 || p.dilation_w != 1) return "the kernel is dilated";
-  if (p.groups != 1) return StrCat(p.groups, " groups");
   return "";
 }
 
@@ -236,12 +239,13 @@ Type WinogradType(const InferContext& context, int64_t per_part, DataType sum) {
   int64_t side = DimValue(kernel->shape[0]);
   const int64_t stride = StrideOf(side);
   bool fits = (side == 4 || side == 6 || side == kStridedSide) && DimValue(kernel->shape[1]) == side &&
-              attrs->strides == std::vector<int64_t>(2, stride) && context.Equal(kernel->shape[3], data->shape[1]) &&
+              attrs->strides == std::vector<int64_t>(2, stride) &&
+              context.Equal(kernel->shape[3] * attrs->groups, data->shape[1]) &&
               context.Equal(kernel->shape[4] * per_part, data->shape[4]);
   if (!fits) {
-    throw ShapeError(
-        StrCat("a transformed weight is (a, a, OC/ob, IC/ib, ib, ob) with a = 4 or 6, or 5 for stride 2, this is ",
-               ShapeText(kernel->shape), " for data ", ShapeText(data->shape)));
+    throw ShapeError(StrCat(
+        "a transformed weight is (a, a, OC/ob, IC/groups/ib, ib, ob) with a = 4 or 6, or 5 for stride 2, this is ",
+        ShapeText(kernel->shape), " for data ", ShapeText(data->shape)));
   }
   std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
   for (size_t i = 0; i < 2; ++i) RequireWindow(context, data->shape[2 + i], pads[i] + pads[2 + i], 3);
@@ -251,7 +255,7 @@ Type WinogradType(const InferContext& context, int64_t per_part, DataType sum) {
 }
 
 double WinogradMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
-  return Elements(ShapeOf(result)) * 9 * DimOf(arguments[0], 1) * DimOf(arguments[0], 4);
+  return Elements(ShapeOf(result)) * 9 * DimOf(arguments[1], 3) * DimOf(arguments[0], 4);
 }
 
 double WinogradMacShare(const Array<Type>& arguments) {

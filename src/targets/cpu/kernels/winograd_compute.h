@@ -34,8 +34,9 @@ struct WinogradElements {
 /// values[index] for a variable that schedules unroll.
 PrimExpr ChooseUnrolled(const PrimExpr& index, const std::vector<PrimExpr>& values);
 
-/// data: (N, IC/ib, H, W, ib), kernel: (side, side, OC/ob, IC/ib, parts of ib, ob), transformed. Result:
-/// (N, OC/ob, OH, OW, ob). `problem`: sizes as kernel conv2d.winograd plans for them, see WinogradLoopsProblem.
+/// data: (N, IC/ib, H, W, ib), kernel: (side, side, OC/ob, IC/groups/ib, parts of ib, ob), transformed; blocks belong
+/// to one group. Result: (N, OC/ob, OH, OW, ob). `problem`: sizes as kernel conv2d.winograd plans for them, see
+/// WinogradLoopsProblem.
 Array<te::Tensor> WinogradSums(const Conv2DAttrs* attrs, const te::Tensor& data, const te::Tensor& kernel,
                                const TensorTypeNode* type, const Problem& problem, const WinogradElements& elements);
 
