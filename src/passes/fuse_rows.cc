@@ -15,8 +15,8 @@ namespace {
 
 /// Longer sums are of several parts, which aren't rows.
 constexpr int64_t kLongestRow = (1 << 15) - 1;
-/// A norm reduces twice or three times.
-constexpr size_t kMaxReductions = 8, kMaxParams = 24;
+/// A norm reduces twice or three times, with as many kernels again that read the results.
+constexpr size_t kMaxReductions = 8, kMaxKernels = 16, kMaxParams = 24;
 
 OpPatternKind PatternOf(const CallNode* call) {
   const auto* op = call->op.as<OpNode>();
@@ -186,7 +186,7 @@ class RowFuser : public ExprMutator {
     std::set<size_t> candidates{last};             // a kernel comes after those that read it
     std::set<const Object*> met;
     const int scope = scopes_.ScopeOf(GetRef<Call>(kernels_[last].call));
-    while (!candidates.empty()) {
+    while (!candidates.empty() && chain.members.size() < kMaxKernels) {
       const size_t i = *candidates.rbegin();
       candidates.erase(i);
       const Kernel& kernel = kernels_[i];
