@@ -185,28 +185,25 @@ double AtRateOfMemory(const TileSizes& s, const WinogradPlanNode& plan, double c
   return std::max(cycles, memory) + (memory > 0 ? Fitted().winograd_overlap * std::min(cycles, memory) : 0);
 }
 
-/// Cycles of the transforms of inputs and products, of padding the input of each strip, and of what of a strip the L1
-/// cache has no room for.
-double TransformCycles(const ConvProblemNode& conv, const TileSizes& s, const WinogradPlanNode& plan,
-                       const Machine& machine) {
+/// Cycles of the transforms of inputs and products, of padding the input, and of passing what they make through the L2
+/// cache. The same for all strips: measured plans with and without room in the L1 cache differ by a tenth.
+double TransformCycles(const TileSizes& s, int64_t side, const Machine& machine) {
   const int64_t outputs = s.oc_block * s.oc_blocks;
   const auto squares = static_cast<double>(s.batch * s.rows * s.columns * s.points);
   const double operations = squares * (Fitted().winograd_input * static_cast<double>(s.ic) +
                                        Fitted().winograd_output * static_cast<double>(outputs));
-  double cycles = operations / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles;
-  const auto per_channel = static_cast<double>(4 * s.points * plan.rows * plan.columns);
-  const double room = static_cast<double>(machine.l1_bytes) / 2;
-  const int64_t kept = plan.by_oc_block ? s.oc_block * TileOfPlan(s, plan, machine).blocks : outputs;
-  if (per_channel * static_cast<double>(s.ic) > room) cycles += Fitted().strip_l2_byte * s.bytes(s.ic);
-  if (per_channel * static_cast<double>(kept) > room) cycles += Fitted().strip_l2_byte * s.bytes(outputs);
-  if (s.dynamic) return cycles;  // tiles are padded in registers
-  const auto strips = static_cast<double>(s.batch * CeilDiv(s.rows, plan.rows) * (s.ic / conv.ic_block));
-  return cycles + strips * StripCycles(conv, plan.rows * TileOf(plan.side), conv.ic_block, 4, machine);
+  const double transforms = operations / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles +
+                            Fitted().strip_l2_byte * (s.bytes(s.ic) + s.bytes(outputs));
+  if (s.dynamic) return transforms;  // tiles are padded in registers
+  const int64_t step = TileOf(side) * StrideOf(side), shared = side - step;
+  const auto padded = static_cast<double>((s.rows * step + shared) * (s.columns * step + shared) * s.batch * s.ic * 4);
+  return transforms + padded * (Fitted().strip_l2_byte +
+                                Fitted().strip_pad * 8 / static_cast<double>(std::max(1, machine.vector_bits)));
 }
 
-double CyclesOf(const ConvProblemNode& conv, const TileSizes& s, const WinogradPlanNode& p, const Machine& machine) {
+double CyclesOf(const TileSizes& s, const WinogradPlanNode& p, const Machine& machine) {
   const int64_t threads = ModelledThreads(machine);
-  const double alone = CyclesAlone(s, p, machine), transforms = TransformCycles(conv, s, p, machine);
+  const double alone = CyclesAlone(s, p, machine), transforms = TransformCycles(s, p.side, machine);
   const double one = AtRateOfMemory(s, p, alone + transforms, 1, machine);
   if (threads == 1) return one;
   // The time on one thread and that on all cores count alike.
@@ -221,12 +218,12 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) 
   const auto& conv = *grouped.as<ConvProblemNode>();
   TileSizes s(conv, p.side);
   const bool changes = conv.in_layout != problem.as<ConvProblemNode>()->in_layout;
-  const double usual = CyclesOf(conv, s, p, machine) + (changes ? LayoutChangeCycles(conv, machine) : 0);
+  const double usual = CyclesOf(s, p, machine) + (changes ? LayoutChangeCycles(conv, machine) : 0);
   if (!s.dynamic) return usual;
   // Images of twice the sides count as much as usual ones.
   constexpr int64_t kLarger = 4;
   s.columns *= kLarger;
-  return (usual + CyclesOf(conv, s, p, machine) / kLarger) / 2;
+  return (usual + CyclesOf(s, p, machine) / kLarger) / 2;
 }
 
 /// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
