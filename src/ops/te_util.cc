@@ -123,6 +123,7 @@ PrimExpr ExpUpToOne(const PrimExpr& x) {
 PrimExpr GreaterOf(const PrimExpr& a, const PrimExpr& b) { return tir::select(a > b, a, b); }
 
 PrimExpr GreatestOf(const PrimExpr& source, const te::IterVar& axis) {
+  if (!source.dtype().is_float()) return te::MaxReduce(source, {axis});  // types that users register have max
   const tir::Var x("x", source.dtype()), y("y", source.dtype());
   const tir::CommReducer reducer({x}, {y}, {GreaterOf(x, y)}, {tir::neg_infinity(source.dtype())});
   return te::CommReduce(reducer, {source}, {axis})[0];

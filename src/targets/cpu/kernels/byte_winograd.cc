@@ -99,7 +99,6 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (p.dtype != kShort) return StrCat("the data are ", p.dtype, ", not int16");
   if (!p.of_bytes) return "the data may be wider than bytes";
   if (std::string reason = WhyNotWinogradWindow(p); !reason.empty()) return reason;
-  if (p.groups != 1) return StrCat(p.groups, " groups");
   if (!p.is_static()) return "the image's size is dynamic";
   if (p.ic < kMinChannels || p.oc < kMinChannels) return StrCat("fewer than ", kMinChannels, " channels");
   if (!transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {

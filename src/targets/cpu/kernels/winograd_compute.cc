@@ -223,11 +223,11 @@ Problem WinogradLoopsProblem(const Conv2DAttrs* attrs, const Tensor& data, const
   });
 }
 
-std::string WhyNotWinogradWindow(const ConvProblemNode& p) {
+std::string WhyNotWinogradWindow(const ConvProblemNode& p, bool of_groups) {
   if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
   if (p.stride_h != p.stride_w || p.stride_h > 2) return "strides are neither 1 nor 2";
   if (p.dilation_h != 1 || p.dilation_w != 1) return "the kernel is dilated";
-  return "";
+  return of_groups || p.groups == 1 ? "" : StrCat(p.groups, " groups");
 }
 
 Type WinogradType(const InferContext& context, int64_t per_part, DataType sum) {

@@ -44,8 +44,9 @@ Array<te::Tensor> WinogradSums(const Conv2DAttrs* attrs, const te::Tensor& data,
 Problem WinogradLoopsProblem(const Conv2DAttrs* attrs, const te::Tensor& data, const te::Tensor& kernel,
                              const TensorTypeNode* type);
 
-/// Why the method has no form for the window of a convolution; "" where it has.
-std::string WhyNotWinogradWindow(const ConvProblemNode& p);
+/// Why the method has no form for the window of a convolution, of several groups where it has forms `of_groups`; ""
+/// where it has.
+std::string WhyNotWinogradWindow(const ConvProblemNode& p, bool of_groups = false);
 
 /// The type of the result, of `sum`, where the transformed weight fits data of which `per_part` channels make a part.
 Type WinogradType(const InferContext& context, int64_t per_part, DataType sum);
