@@ -144,9 +144,13 @@ def _added(values):
 def _reduction(tensor, reduce):
     """The source of a reduction, and the derivative of the result with respect to it."""
     op, combiner, source = tensor.op, reduce.combiner, reduce.source[0]
-    kind = combiner.result[0]._type_key()
+    combined = combiner.result[0]
+    kind = combined._type_key()
+    if kind == "tir.Select" and combined.condition._type_key() == "tir.GT" and (
+            combined.true_value, combined.false_value) == (combined.condition.a, combined.condition.b):
+        kind, combined = "tir.Max", combined.condition  # the greater one, as in softmax
     plain = len(combiner.result) == 1 and kind in ("tir.Add", "tir.Max", "tir.Min", "tir.Mul") and {
-        combiner.result[0].a, combiner.result[0].b} == {combiner.lhs[0], combiner.rhs[0]}
+        combined.a, combined.b} == {combiner.lhs[0], combiner.rhs[0]}
     if not plain or len(reduce.init) > 0:
         raise Error(f"gradient: '{op.name}' reduces by {combiner.result[0]}{' from an init' if len(reduce.init) else ''}; "
                     "expected a sum, product, max or min")
