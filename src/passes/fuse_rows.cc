@@ -18,11 +18,6 @@ constexpr int64_t kLongestRow = (1 << 15) - 1;
 /// A norm reduces twice or three times, with as many kernels again that read the results.
 constexpr size_t kMaxReductions = 8, kMaxKernels = 16, kMaxParams = 24;
 
-OpPatternKind PatternOf(const CallNode* call) {
-  const auto* op = call->op.as<OpNode>();
-  return op == nullptr ? OpPatternKind::kOpaque : GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
-}
-
 /// The highest pattern of the operators in an expression of calls, constants and variables; kOpaque for others.
 OpPatternKind HighestPattern(const Expr& body) {
   auto highest = OpPatternKind::kElemWise;

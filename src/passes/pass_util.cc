@@ -25,6 +25,11 @@ const ops::ConvAttrs* PlainConvAttrs(const CallNode* call) {
   return plain ? attrs : nullptr;
 }
 
+OpPatternKind PatternOf(const CallNode* call) {
+  const auto* op = call->op.as<OpNode>();
+  return op == nullptr ? OpPatternKind::kOpaque : GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
+}
+
 const std::string& OpName(const CallNode* call) {
   static const std::string kNone;
   const auto* op = call->op.as<OpNode>();

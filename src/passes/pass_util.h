@@ -25,6 +25,8 @@ const CallNode* AsCallOf(const Expr& expr, const char* op_name);
 /// The attributes of a convolution of one to three spatial dimensions (not transposed) whose layouts have no blocks;
 /// null for other calls. ShapeError where a layout is malformed.
 const ops::ConvAttrs* PlainConvAttrs(const CallNode* call);
+/// The pattern of the operator that is called; kOpaque where it is none.
+OpPatternKind PatternOf(const CallNode* call);
 /// The operator's name when `call` is of an operator, else "".
 const std::string& OpName(const CallNode* call);
 

@@ -41,11 +41,6 @@ Consumers FindConsumers(const Expr& root) {
   return consumers;
 }
 
-OpPatternKind PatternOf(const CallNode* call) {
-  const auto* op = call->op.as<OpNode>();
-  return op == nullptr ? OpPatternKind::kOpaque : GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
-}
-
 class Rematerializer : public MixedModeMutator {
  public:
   explicit Rematerializer(const Expr& root) : consumers_(FindConsumers(root)) {}

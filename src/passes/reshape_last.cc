@@ -15,8 +15,7 @@ namespace {
 
 bool HasPattern(const Expr& e, OpPatternKind pattern) {
   const auto* call = e.as<CallNode>();
-  const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
-  return op != nullptr && GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque) == pattern;
+  return call != nullptr && PatternOf(call) == pattern;
 }
 
 /// Whether `e` is a product, or what a few element-wise operators make of one.
