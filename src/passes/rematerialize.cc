@@ -21,21 +21,15 @@ Consumers FindConsumers(const Expr& root) {
     std::vector<const CallNode*>& all = consumers[used.get()];
     if (by == nullptr || std::find(all.begin(), all.end(), by) == all.end()) all.push_back(by);
   };
+  std::vector<Expr> children;
   PostOrderVisit(root, [&](const Expr& e) {
     if (const auto* call = e.as<CallNode>()) {
       for (const Expr& arg : call->args) add(arg, call);
-    } else if (const auto* tuple = e.as<TupleNode>()) {
-      for (const Expr& field : tuple->fields) add(field, nullptr);
-    } else if (const auto* item = e.as<TupleGetItemNode>()) {
-      add(item->tuple, nullptr);
-    } else if (const auto* let = e.as<LetNode>()) {
-      add(let->value, nullptr);
-      add(let->body, nullptr);
-    } else if (const auto* branch = e.as<IfNode>()) {
-      for (const Expr& part : {branch->cond, branch->true_branch, branch->false_branch}) add(part, nullptr);
-    } else if (const auto* function = e.as<FunctionNode>()) {
-      add(function->body, nullptr);
+      return;
     }
+    children.clear();
+    CollectChildren(e, &children);
+    for (const Expr& child : children) add(child, nullptr);
   });
   add(root, nullptr);
   return consumers;
