@@ -295,15 +295,18 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
       if (lanes != 0) sch.Vectorize(all);
       return;
     }
-    // Chunks of some kilobytes: the loop over vectors stays tight, the parallel loop has few iterations.
+    // Chunks of some kilobytes for threads to share: the loop over vectors stays tight, the parallel loop has few
+    // iterations.
     constexpr int64_t kChunk = 256;
     const int64_t vectors = extent < 0 ? kChunk : extent / lanes;
     int64_t chunk = std::min(vectors, kChunk);
     while (!ragged && vectors % chunk != 0) --chunk;
-    std::vector<LoopRV> parts =
-        sch.Split(all, {PrimExpr(ObjectPtr<Object>()), PrimExpr(chunk), PrimExpr(int64_t{lanes})});
-    sch.Vectorize(parts[2]);
-    if (work >= kParallelWork && (extent < 0 || vectors > chunk)) sch.Parallel(parts[0]);
+    const bool parallel = work >= kParallelWork && (extent < 0 || vectors > chunk);
+    std::vector<PrimExpr> factors{kRest, PrimExpr(chunk), PrimExpr(int64_t{lanes})};
+    if (!parallel) factors.erase(factors.begin() + 1);
+    std::vector<LoopRV> parts = sch.Split(all, factors);
+    sch.Vectorize(parts.back());
+    if (parallel) sch.Parallel(parts[0]);
     return;
   }
   if (ScheduleTransposed(sch, block, work)) return;
