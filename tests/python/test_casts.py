@@ -15,7 +15,8 @@ TARGETS = ["llvm -mcpu=native", "llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64", "st
 def values():
     """Around the ends of integers' ranges, and what isn't a number."""
     ends = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 0.999, -0.999, 1e30, -1e30, 2147483520.0, -2147483904.0]
-    for bits in (7, 8, 15, 16, 31, 32):
+    ends += [2.0**52 + 1, 3.0**33, -(3.0**33), 3.0**39, -(3.0**39), 2.0**63 - 2.0**10, 2.0**63 - 2.0**39, 2.0**64 - 2.0**11]
+    for bits in (7, 8, 15, 16, 31, 32, 33, 62, 63, 64):
         for step in (-1.5, -1, -0.5, -0.25, 0, 0.25, 0.5, 1, 1.5):
             ends += [2.0**bits + step, -(2.0**bits) + step]
     return np.array(ends * 2)
@@ -28,7 +29,7 @@ def cast(source, to, target):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("to", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("to", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_ends_of_ranges(dtype, to, target):
     with np.errstate(over="ignore"):
@@ -36,7 +37,22 @@ def test_ends_of_ranges(dtype, to, target):
     info = np.iinfo(to)
     whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=1e300, neginf=-1e300))
     expected = [info.min if v < info.min else info.max if v >= float(info.max) else int(v) for v in whole]
-    np.testing.assert_array_equal(cast(x, to, target), np.array(expected).astype(to))
+    np.testing.assert_array_equal(cast(x, to, target), np.array(expected, dtype=to))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("to", ["float32", "float64"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_long_integers_are_rounded_once(dtype, to, target):
+    """To the nearest, halves to even: beyond 2^53, and where words of 32 bits meet."""
+    info = np.iinfo(dtype)
+    near = [2**k + d for k in (0, 24, 25, 31, 32, 33, 53, 54, 62) for d in (-3, -1, 0, 1, 2, 3)]
+    near = [value for value in near if value >= info.min]
+    near += [info.min, info.min + 1, info.max, info.max - 1, info.max - 1023, info.max - 1024, 2**53 + 2**32 + 1]
+    if dtype == "int64":
+        near += [-value for value in near if value != info.min]
+    x = np.array(near, dtype)
+    np.testing.assert_array_equal(cast(x, to, target), x.astype(to))
 
 
 def test_vectors_are_converted_as_such(tmp_path):
@@ -47,3 +63,16 @@ def @main(%x: Tensor[(64, 64), float32]) { cast(%x, dtype="uint8") }"""
         module = relay.build(relay.fromtext(text), target="llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v4")
     assembly = module.get_lib().get_source("asm")
     assert re.search(r"vcvttps2dq\s.*zmm", assembly) and "vcvttss2si" not in assembly
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("dtypes", [("float32", "int64"), ("float64", "int64"), ("int64", "float64")])
+def test_vectors_of_long_integers(cpu, dtypes):
+    """By instructions of AVX-512, in doubles with AVX2; not lane by lane, also of lengths that aren't whole vectors."""
+    text = f"""#[version = "0.0.5"]
+def @main(%x: Tensor[(9001), {dtypes[0]}]) {{ cast(%x, dtype="{dtypes[1]}") }}"""
+    with treadle.transform.PassContext(opt_level=3):
+        module = relay.build(relay.fromtext(text), target=f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
+    assembly = module.get_lib().get_source("asm")
+    scalar = re.findall(r"vcvtts[sd]2si|vcvtsi2sd", assembly)
+    assert len(scalar) < 16, "a tail at most"

@@ -187,27 +187,84 @@ Value* FunctionCodegen::Float32ToSmallFloat(Value* value, DataType to) {
   return b_.CreateTrunc(code, ValueType(to));
 }
 
-/// Floats as integers of at most 32 bits, towards zero, what lies beyond their range at its ends, NaN as 0: what
-/// fptosi.sat and fptoui.sat do, of which LLVM makes an instruction for each lane.
+/// Whether vectors of floats are converted to and from integers of 64 bits by instructions.
+bool FunctionCodegen::ConvertsLongLanes() {
+  return module_->features().arch != "x86_64" || module_->HasFeature("avx512dq");
+}
+
+namespace {
+
+/// Doubles of whose bits the lower 52, or after another bit 51, are the integer that is added to them.
+constexpr double kTwoTo32 = 0x1p32, kTwoTo52 = 0x1p52, kOneAndHalfTwoTo52 = 0x1.8p52;
+constexpr uint64_t kLowWord = 0xffffffff;
+
+}  // namespace
+
+/// Floats that 64 bits hold as such integers, in doubles: the high word and the low one, each of which, added to a
+/// large power of two, stands in the lower bits of the sum.
+Value* FunctionCodegen::TruncateByWords(Value* value, llvm::Type* to) {
+  const llvm::IRBuilderBase::FastMathFlagGuard guard(b_);
+  b_.clearFastMathFlags();
+  llvm::Type* type = to->getWithNewType(b_.getDoubleTy());
+  auto number = [&](double x) { return llvm::ConstantFP::get(type, x); };
+  if (value->getType() != type) value = b_.CreateFPExt(value, type);
+  value = b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, value);
+  Value* high = b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFMul(value, number(1 / kTwoTo32)));
+  Value* low = b_.CreateFSub(value, b_.CreateFMul(high, number(kTwoTo32)));
+  high = b_.CreateBitCast(b_.CreateFAdd(high, number(kOneAndHalfTwoTo52)), to);
+  low = b_.CreateBitCast(b_.CreateFAdd(low, number(kTwoTo52)), to);
+  low = b_.CreateXor(low, b_.CreateBitCast(number(kTwoTo52), to));
+  return b_.CreateOr(b_.CreateShl(high, llvm::ConstantInt::get(to, 32)), low);
+}
+
+/// Integers of 64 bits as doubles: the words are the lower bits of two doubles, whose sum is rounded once.
+Value* FunctionCodegen::LongLanesToDouble(Value* value, bool is_signed) {
+  const llvm::IRBuilderBase::FastMathFlagGuard guard(b_);
+  b_.clearFastMathFlags();
+  llvm::Type *from = value->getType(), *type = from->getWithNewType(b_.getDoubleTy());
+  auto word = [&](uint64_t x) { return llvm::ConstantInt::get(from, x); };
+  const double sign = is_signed ? 0x1p63 : 0;  // is added to what is signed
+  const uint64_t high_bits = std::bit_cast<uint64_t>(0x1p84) | (is_signed ? uint64_t{1} << 31 : 0);
+  Value* low = b_.CreateOr(b_.CreateAnd(value, word(kLowWord)), word(std::bit_cast<uint64_t>(kTwoTo52)));
+  Value* high = b_.CreateXor(b_.CreateLShr(value, word(32)), word(high_bits));
+  high = b_.CreateFSub(b_.CreateBitCast(high, type), llvm::ConstantFP::get(type, 0x1p84 + sign + kTwoTo52));
+  return b_.CreateFAdd(high, b_.CreateBitCast(low, type));
+}
+
+/// Floats as integers, towards zero, what lies beyond their range at its ends, NaN as 0: what fptosi.sat and fptoui.sat
+/// do, of which LLVM makes instructions for each lane.
 Value* FunctionCodegen::TruncateLanes(Value* value, DataType to) {
+  constexpr int kWord = 32;
   auto number = [&](double x) { return llvm::ConstantFP::get(value->getType(), x); };
-  const double low = to.is_int() ? -std::exp2(to.bits() - 1) : 0;
-  const double high = std::exp2(to.is_int() ? to.bits() - 1 : to.bits()) - 1;
+  const int digits = to.is_int() ? to.bits() - 1 : to.bits();
+  const int mantissa = value->getType()->getScalarType()->isFloatTy() ? 24 : 53;
+  const double low = to.is_int() ? -std::exp2(digits) : 0;
   Value* beyond = nullptr;
   if (to.is_int()) value = b_.CreateSelect(b_.CreateFCmpORD(value, value), value, number(0));
   value = b_.CreateSelect(b_.CreateFCmpOGT(value, number(low)), value, number(low));
-  if (value->getType()->getScalarType()->isFloatTy() && to.bits() == 32) {
-    // The largest integer isn't a float.
-    constexpr double kBelow = 2147483520;
-    beyond = b_.CreateFCmpOGT(value, number(kBelow));
-    value = b_.CreateSelect(beyond, number(kBelow), value);
+  if (digits > mantissa) {
+    // The largest integer isn't a float, but the one below it is.
+    Value* last = number(std::exp2(digits) - std::exp2(digits - mantissa));
+    beyond = b_.CreateFCmpOGT(value, last);
+    value = b_.CreateSelect(beyond, last, value);
   } else {
+    const double high = std::exp2(digits) - 1;
     value = b_.CreateSelect(b_.CreateFCmpOLT(value, number(high)), value, number(high));
   }
-  const DataType word = DataType::Int(32, to.lanes());
-  Value* result = b_.CreateFPToSI(value, ValueType(word));
-  if (beyond != nullptr)
-    result = b_.CreateSelect(beyond, llvm::ConstantInt::get(result->getType(), 0x7fffffff), result);
+  const int bits = std::max(kWord, to.bits());
+  const bool is_signed = to.is_int() || bits > to.bits();
+  llvm::Type* word = ValueType(DataType::Int(bits, to.lanes()));
+  Value* result = nullptr;
+  if (bits > kWord && !ConvertsLongLanes()) {
+    result = TruncateByWords(value, word);
+  } else {
+    result = is_signed ? b_.CreateFPToSI(value, word) : b_.CreateFPToUI(value, word);
+  }
+  if (beyond != nullptr) {
+    const auto bits_of = static_cast<unsigned>(bits);
+    const auto largest = to.is_int() ? llvm::APInt::getSignedMaxValue(bits_of) : llvm::APInt::getMaxValue(bits_of);
+    result = b_.CreateSelect(beyond, llvm::ConstantInt::get(word, largest), result);
+  }
   return b_.CreateTrunc(result, ValueType(to));
 }
 
@@ -234,10 +291,14 @@ Value* FunctionCodegen::Convert(Value* value, DataType from, DataType to) {
     return from.bits() < to.bits() ? b_.CreateFPExt(value, type) : b_.CreateFPTrunc(value, type);
   }
   if (from.is_float()) {
-    const bool in_words = to.bits() == 8 || to.bits() == 16 || (to.is_int() && to.bits() == 32);
-    if (from.lanes() > 1 && from.bits() >= 32 && in_words) return TruncateLanes(value, to);
+    const bool by_words = ConvertsLongLanes() || module_->HasFeature("avx2");
+    if (from.lanes() > 1 && to.bits() >= 8 && (to.bits() < 64 || by_words)) return TruncateLanes(value, to);
     auto id = to.is_int() ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(id, {type, value->getType()}, {value});
+  }
+  if (to.is_float() && to.bits() == 64 && from.bits() == 64 && from.lanes() > 1 && !ConvertsLongLanes() &&
+      module_->HasFeature("avx2")) {
+    return LongLanesToDouble(value, from.is_int());
   }
   if (to.is_float()) return from.is_int() ? b_.CreateSIToFP(value, type) : b_.CreateUIToFP(value, type);
   return from.is_int() ? b_.CreateSExtOrTrunc(value, type) : b_.CreateZExtOrTrunc(value, type);

@@ -178,6 +178,9 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
                  llvm::CmpInst::Predicate signed_predicate, llvm::CmpInst::Predicate unsigned_predicate);
   Value* ShortCircuit(const PrimExpr& a, const PrimExpr& b, bool is_and);
   Value* Convert(Value* value, DataType from, DataType to);
+  bool ConvertsLongLanes();
+  llvm::Value* TruncateByWords(llvm::Value* value, llvm::Type* to);
+  llvm::Value* LongLanesToDouble(llvm::Value* value, bool is_signed);
   Value* TruncateLanes(Value* value, DataType to);
   Value* SmallFloatToFloat32(Value* value, DataType from);
   Value* Float32ToSmallFloat(Value* value, DataType to);
