@@ -4,6 +4,7 @@
 
 #include "ops/dynamic.h"
 #include "ops/infer.h"
+#include "ops/resize_compute.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/dynamic.h"
 #include "treadle/ops/compute.h"
@@ -174,9 +175,10 @@ Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const T
   const size_t axis = sampler.Axis();
   const PrimExpr in = sampler.in(), size = out->shape[axis], scale = tir::min(sampler.Scale(), sampler.F(1));
   const int64_t radius = a->method == "linear" ? 1 : 2;
-  // Sizes are rounded to the nearest at most: the factor is at least (size - 1/2) / in, or 1.
-  const PrimExpr least = tir::max(size * 2 - 1, Index(1)), wide = tir::floordiv(in * 2 + least - 1, least);
-  const PrimExpr taps = wide * (2 * radius) + 2;
+  // Sizes are rounded to the nearest at most: the factor is at least (size - 1/2) / in, or 1. Both ends of a window may
+  // be rounded to the next element.
+  const PrimExpr least = tir::max(size * 2 - 1, Index(1));
+  const PrimExpr taps = tir::floordiv(tir::max(in * 2, least) * (2 * radius) + least - 1, least) + 1;
   Tensor first = Compute(
       {size},
       [&](const Array<PrimExpr>& i) {
@@ -184,29 +186,15 @@ Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const T
         const PrimExpr reach = tir::cast(AxisSampler::kCoord, in * 4 + 2);
         return tir::cast(DataType::Int(64), tir::max(tir::min(from, reach), reach * sampler.F(-1)));
       },
-      "resize_first", tag::kInjective);
-  Tensor weights = Compute(
-      {size, taps},
-      [&](const Array<PrimExpr>& i) {
-        const PrimExpr position = tir::cast(AxisSampler::kCoord, first(i[0]) + i[1]);
-        PrimExpr weight = sampler.Weight(tir::abs(position - sampler.Coordinate(i[0])) * scale);
-        return a->exclude_outside ? tir::select(sampler.Inside(position), weight, sampler.F(0)) : weight;
-      },
-      "resize_weights", tag::kInjective);
-  te::IterVar j = te::ReduceAxis(tir::Range(taps), "j"), k = te::ReduceAxis(tir::Range(taps), "k");
-  Tensor total = Compute(
-      {out->shape[axis]}, [&](const Array<PrimExpr>& i) { return te::Sum(weights(i[0], j->var), {j}); }, "resize_total",
-      tag::kCommReduce);
-  Tensor sum = Compute(
-      out->shape,
-      [&](const Array<PrimExpr>& i) {
-        PrimExpr value = x(At(i, axis, Clamp(first(i[axis]) + k->var, Index(0), in - 1)));
-        return te::Sum(Weighted(value, weights(i[axis], k->var)), {k});
-      },
-      "resize_sum", tag::kCommReduce);
-  return Compute(
-      out->shape, [&](const Array<PrimExpr>& i) { return tir::div(sum(i), tir::cast(out->dtype, total(i[axis]))); },
-      "resize_pass", tag::kInjective);
+      "resize_first", "resize_table");
+  const auto position = [&](const PrimExpr& i, const PrimExpr& k) { return first(i) + k; };
+  const auto weight = [&](const PrimExpr& i, const PrimExpr& k) {
+    const PrimExpr at = tir::cast(AxisSampler::kCoord, position(i, k));
+    PrimExpr weight = sampler.Weight(tir::abs(at - sampler.Coordinate(i)) * scale);
+    return a->exclude_outside ? tir::select(sampler.Inside(at), weight, sampler.F(0)) : weight;
+  };
+  const auto place = [&](const PrimExpr& i, const PrimExpr& k) { return Clamp(position(i, k), Index(0), in - 1); };
+  return SumSampleWindows(MakeSampleWindows(in, size, taps, place, weight, ""), x, axis, "");
 }
 
 /// The sum of the 2 or 4 elements around the position.

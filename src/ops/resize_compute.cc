@@ -202,34 +202,13 @@ Tensor Antialiased(const std::vector<Resampler>& dims, Tensor data, const std::v
                    const Array<PrimExpr>& out_shape) {
   for (size_t d = 0; d < dims.size(); ++d) {
     const Resampler& dim = dims[d];
-    size_t axis = axes[d];
-    PrimExpr extent = Index(dim.support());
-    Tensor bases = dim.Bases(StrCat("resize_base", d));
-    Tensor weights = Compute(
-        {out_shape[axis], extent},
-        [&](const Array<PrimExpr>& i) { return dim.StretchedTap(i[0], i[1], bases(i[0])).weight; },
-        StrCat("resize_weights", d), tag::kInjective);
-    te::IterVar j = te::ReduceAxis(tir::Range(extent), "k");
-    Tensor total = Compute(
-        {out_shape[axis]}, [&](const Array<PrimExpr>& i) { return te::Sum(weights(i[0], j->var), {j}); },
-        StrCat("resize_total", d), tag::kCommReduce);
-    Array<PrimExpr> shape = data->shape;
-    shape.Set(axis, out_shape[axis]);
-    te::IterVar k = te::ReduceAxis(tir::Range(extent), "k");
-    Tensor source = data;
-    Tensor sum = Compute(
-        shape,
-        [&](const Array<PrimExpr>& i) {
-          Array<PrimExpr> at = i;
-          at.Set(axis, dim.StretchedTap(i[axis], k->var, bases(i[axis])).index);
-          // What counts nothing may be infinite.
-          PrimExpr weight = weights(i[axis], k->var), term = tir::cast(kCoord, source(at)) * weight;
-          return te::Sum(tir::select(tir::equal(weight, F(0)), F(0), term), {k});
-        },
-        StrCat("resize_sum", d), tag::kCommReduce);
-    data = Compute(
-        shape, [&](const Array<PrimExpr>& i) { return tir::div(sum(i), total(i[axis])); }, StrCat("resize_pass", d),
-        tag::kInjective);
+    const std::string suffix = std::to_string(d);
+    const Tensor bases = dim.Bases("resize_base" + suffix);
+    const SampleWindows windows = MakeSampleWindows(
+        data->shape[axes[d]], out_shape[axes[d]], Index(dim.support()),
+        [&](const PrimExpr& i, const PrimExpr& k) { return dim.StretchedTap(i, k, bases(i)).index; },
+        [&](const PrimExpr& i, const PrimExpr& k) { return dim.StretchedTap(i, k, bases(i)).weight; }, suffix);
+    data = SumSampleWindows(windows, data, axes[d], suffix);
   }
   return data;
 }
@@ -371,6 +350,47 @@ PrimExpr Stored(const PrimExpr& value, DataType dtype) {
 }
 
 }  // namespace
+
+SampleWindows MakeSampleWindows(const PrimExpr& in, const PrimExpr& out, const PrimExpr& taps,
+                                const std::function<PrimExpr(const PrimExpr& i, const PrimExpr& k)>& place,
+                                const std::function<PrimExpr(const PrimExpr& i, const PrimExpr& k)>& weight,
+                                const std::string& suffix) {
+  const Array<PrimExpr> shape{taps, out};
+  const int64_t* size = AsConstInt(in);
+  const DataType narrow = DataType::Int(size != nullptr && *size <= INT32_MAX ? 32 : 64);
+  const Tensor raw = Compute(
+      shape, [&](const Array<PrimExpr>& i) { return weight(i[1], i[0]); }, "resize_raw" + suffix, "resize_table");
+  const te::IterVar k = te::ReduceAxis(tir::Range(taps), "k");
+  const Tensor total = Compute(
+      {out}, [&](const Array<PrimExpr>& i) { return te::Sum(raw(k->var, i[0]), {k}); }, "resize_total" + suffix,
+      tag::kCommReduce);
+  SampleWindows windows;
+  windows.places = Compute(
+      shape, [&](const Array<PrimExpr>& i) { return tir::cast(narrow, place(i[1], i[0])); }, "resize_place" + suffix,
+      "resize_table");
+  windows.weights = Compute(
+      shape, [&](const Array<PrimExpr>& i) { return tir::div(raw(i), total(i[1])); }, "resize_weights" + suffix,
+      "resize_table");
+  return windows;
+}
+
+Tensor SumSampleWindows(const SampleWindows& windows, const Tensor& data, size_t axis, const std::string& suffix) {
+  const DataType dtype = data->dtype == DataType::Float(64) ? data->dtype : kCoord;
+  Array<PrimExpr> shape = data->shape;
+  shape.Set(axis, windows.weights->shape[1]);
+  const te::IterVar k = te::ReduceAxis(tir::Range(windows.weights->shape[0]), "k");
+  return Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        at.Set(axis, tir::cast(DataType::Int(64), windows.places(k->var, i[axis])));
+        const PrimExpr weight = windows.weights(k->var, i[axis]);
+        return te::Sum(tir::select(tir::equal(weight, F(0)), tir::make_zero(dtype),
+                                   tir::cast(dtype, data(at)) * tir::cast(dtype, weight)),
+                       {k});
+      },
+      "resize_sum" + suffix, tag::kCommReduce);
+}
 
 Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vector<size_t>& axes,
                     const TensorTypeNode* out) {

@@ -131,6 +131,9 @@ void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const s
 /// Schedules windows of pooling along rows of images (NC spatial), a vector of neighbouring results at a time;
 /// `epilogue` may be null. False if the block isn't that; the schedule may be incomplete if a ScheduleError is thrown.
 bool ScheduleRowPool(Schedule& sch, const BlockRV& block, BlockRV epilogue);
+/// Schedules sums of elements whose places are read from a table, a vector of neighbouring results at a time;
+/// `epilogue` may be null. False if the block isn't that; the schedule may be incomplete if a ScheduleError is thrown.
+bool ScheduleSumOfLookups(Schedule& sch, const BlockRV& block, BlockRV epilogue);
 /// The block that pads the input of `block`, if there is one.
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
 /// Output rows, out of `rows` (-1: dynamic), whose padded input is computed at a time, just before its use.

@@ -223,7 +223,8 @@ void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
       ScheduleAnyPool(sch, block, epilogue, machine);
     } else if (any) {
       ScheduleAny(sch, block, epilogue, machine);
-    } else if (!ScheduleProduct(sch, block, epilogue, machine)) {
+    } else if (!Try(sch, block, "lookups", [&] { return ScheduleSumOfLookups(sch, block, epilogue); }) &&
+               !ScheduleProduct(sch, block, epilogue, machine)) {
       ScheduleReduction(sch, block, epilogue);
     }
   }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling on NC spatial: vectors of neighbouring results of a row, which stay in registers for the whole window, and
-// padding of one image of one channel at a time, which its windows find in the cache.
+// Windows along rows: vectors of neighbouring results, which stay in registers for the whole window. Pooling on NC
+// spatial, where padding of one image of one channel at a time is found in the cache by its windows, and sums of
+// elements whose places are read from a table, as those of resampling.
 #include <algorithm>
 
 #include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/base/int_math.h"
 #include "treadle/tir/loop_hints.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -39,7 +42,62 @@ int64_t LanesOfRow(int64_t width, int bits) {
   return lanes;
 }
 
+/// Whether an index reads memory at a place that depends on `axis`.
+bool IsLookedUp(const PrimExpr& index, const tir::Var& axis) {
+  bool found = false;
+  tir::PostOrderVisit(index, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr) return;
+    for (const PrimExpr& at : load->indices) {
+      found |= arith::UsesVar(at, [&](const tir::VarNode* var) { return var == axis.get(); });
+    }
+  });
+  return found;
+}
+
+/// Whether neighbouring results add up elements whose places steps of one reduction look up, and read all else as
+/// neighbours.
+bool IsSumOfLookups(const tir::Block& node) {
+  const size_t spatial = SpatialAxesOf(node);
+  if (spatial < 1 || spatial + 1 != node->iter_vars.size() || node->writes.size() != 1) return false;
+  const tir::Var last = node->iter_vars[spatial - 1]->var, step = node->iter_vars[spatial]->var;
+  bool looks_up = false;
+  for (const tir::BufferLoadNode* load : LoadsOf(node)) {
+    const bool here = std::any_of(load->indices.begin(), load->indices.end(),
+                                  [&](const PrimExpr& index) { return IsLookedUp(index, step); });
+    looks_up |= here;
+    const auto stride = StrideAlong(node, load, last);
+    if (!here && (!stride || (*stride != 0 && *stride != 1))) return false;
+  }
+  return looks_up;
+}
+
+/// The steps of windows under `tile` are written out.
+void WriteOutSteps(Schedule& sch, const BlockRV& block, const LoopRV& tile) {
+  for (const LoopRV& loop : LoopsUnder(sch, block, tile)) {
+    if (loop.defined() && sch.Get(loop)->kind == tir::ForKind::kSerial) sch.Unroll(loop);
+  }
+}
+
 }  // namespace
+
+bool ScheduleSumOfLookups(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
+  const tir::Block node = sch.Get(block);
+  if (!IsSumOfLookups(node)) return false;
+  const size_t spatial = SpatialAxesOf(node), last = spatial - 1;
+  const double work = Work(sch, block);
+  const int64_t steps = ExtentOf(node, spatial), width = ExtentOf(node, last);
+  const int64_t lanes = LanesOfRow(width, node->writes[0]->buffer->dtype.bits());
+  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
+  const std::vector<LoopRV> out = sch.GetLoops(epilogue);
+  if (out.size() != spatial || (width >= 0 && width < kLeastLanes)) return false;
+  const std::vector<LoopRV> row = sch.Split(out[last], {kRest, PrimExpr(lanes)});
+  ComputeTile(sch, block, row[0], {}, static_cast<int>(last));
+  if (steps >= 0 && steps <= kFewTaps) WriteOutSteps(sch, block, row[0]);
+  sch.Vectorize(row[1]);
+  if (last > 0) FuseParallel(sch, {out.begin(), out.end() - 1}, work);
+  return true;
+}
 
 bool ScheduleRowPool(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   const tir::Block node = sch.Get(block);
@@ -57,11 +115,7 @@ bool ScheduleRowPool(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   const std::vector<LoopRV> row = sch.Split(out[last], {kRest, PrimExpr(lanes)});
   const BlockRV pad = PaddingOf(sch, block);
   ComputeTile(sch, block, row[0], {}, static_cast<int>(last));
-  if (count <= kFewTaps) {
-    for (const LoopRV& loop : LoopsUnder(sch, block, row[0])) {
-      if (loop.defined() && sch.Get(loop)->kind == tir::ForKind::kSerial) sch.Unroll(loop);
-    }
-  }
+  if (count <= kFewTaps) WriteOutSteps(sch, block, row[0]);
   sch.Vectorize(row[1]);
   if (pad.defined()) {
     sch.ComputeAt(pad, out[1]);
