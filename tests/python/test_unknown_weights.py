@@ -263,6 +263,30 @@ def test_batches_of_scan_8():
         dynamic.run(None, dict(feed, s=floats(4, 2)))
 
 
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_lengths_of_sequences_of_scan_8(direction, fixed):
+    """States end with the sequence, of two sequences each, and rows are zeros from there on, as in ONNX Runtime."""
+    value, real = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    body = helper.make_graph([helper.make_node("Mul", ["x", "z"], ["p"]), helper.make_node("Add", ["s", "p"], ["t"]),
+                              helper.make_node("Neg", ["t"], ["y"])], "body",
+                             [value(name, real, [2]) for name in "sxz"], [value(name, real, [2]) for name in "ty"])
+    node = helper.make_node("Scan", ["n", "s", "x", "z"], ["t", "y"], num_scan_inputs=2, directions=[direction, 0], body=body)
+    feed = dict(n=np.array([4, 1, 3]), s=floats(3, 2), x=floats(3, 4, 2), z=floats(3, 4, 2))
+    model = model_of(node, feed, fixed, 8)
+    compiled = treadle.compile(model, threads=1)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = [feed, dict(feed, n=np.array([4, 4, 4]))]
+    if not fixed:
+        feeds += [dict(n=np.arange(35) % 2 + 1, s=floats(35, 2), x=floats(35, 2, 2), z=floats(35, 2, 2))]
+    for one in feeds:
+        for ours, theirs in zip(compiled.run(None, one), session.run(None, one), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    for lengths in ([5, 1, 1], [4, 0, 4]):
+        with pytest.raises(treadle.Error, match="length of a sequence [05]"):
+            compiled.run(None, dict(feed, n=np.array(lengths)))
+
+
 @pytest.mark.parametrize("op, lists, attributes", [
     ("Slice", dict(b=[1], e=[3]), {}), ("Slice", dict(b=[4, 0], e=[0, 2], a=[1, 0], s=[-2, 1]), {}), ("Slice", dict(b=[1], e=[9], a=[-1]), {}),
     ("Slice", dict(b=[], e=[]), {}), ("Tile", dict(r=[2, 3]), {}), ("CenterCropPad", dict(s=[3, 7]), {}), ("CenterCropPad", dict(s=[9]), dict(axes=[1]))])

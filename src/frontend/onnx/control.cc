@@ -178,63 +178,131 @@ Expr OfBatch(const Term& x, const Term& batch) {
 }
 
 /// Version 8 has a batch in front of everything: one sample after the other. Inputs: lengths of the sequences, states,
-/// sequences.
-std::vector<Expr> ImportScan8(NodeImport& n) {
+/// sequences. Beyond the end of its sequence a sample has zeros as results.
+class Scan8 {
+ public:
+  explicit Scan8(NodeImport& n);
+  std::vector<Expr> Outputs() { return batch_ < 1 || batch_ > kMaxUnrolled ? Looped() : Unrolled(); }
+
+ private:
+  void ReadBatch();
+  void ReadLengths();
+  std::vector<Expr> Scanned(const std::function<Expr(size_t)>& sample);
+  std::vector<Expr> Looped();
+  std::vector<Expr> Unrolled();
+
+  NodeImport& n_;
+  std::vector<Expr> operands_;  ///< states, sequences; lengths, where there are several
+  size_t states_ = 0, scans_ = 0, results_ = 0;
+  Ints directions_;
+  int64_t batch_ = -1;  ///< -1: known when the model runs
+  bool has_lengths_ = false;
+};
+
+Scan8::Scan8(NodeImport& n) : n_(n) {
   const Attribute* body = n.Find("body");
   if (body == nullptr || !body->g) n.Invalid("attribute 'body' is missing");
-  if (n.Has(0)) n.Unsupported("sequences of different lengths aren't implemented");
   const int64_t count = n.Int("num_scan_inputs"), inputs = static_cast<int64_t>(n.num_inputs()) - 1;
   if (count < 1 || count > inputs) n.Invalid(StrCat("'num_scan_inputs' is ", count, " of ", inputs, " inputs"));
-  const auto states = static_cast<size_t>(inputs - count), scans = static_cast<size_t>(count);
-  if (body->g->outputs.size() < states) n.Invalid("the body has too few outputs");
-  const size_t results = body->g->outputs.size() - states;
-  const Ints directions = Directions(n, "directions", scans);
+  states_ = static_cast<size_t>(inputs - count);
+  scans_ = static_cast<size_t>(count);
+  if (body->g->outputs.size() < states_) n.Invalid("the body has too few outputs");
+  results_ = body->g->outputs.size() - states_;
+  directions_ = Directions(n, "directions", scans_);
   for (size_t i = 1; i < n.num_inputs(); ++i) {
-    if (n.Rank(i) < (i <= states ? 1 : 2))
+    if (n.Rank(i) < (i <= states_ ? 1 : 2))
       n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", which has no batch"));
+    operands_.push_back(n.In(i));
   }
-  auto scan = [&](const std::function<Expr(size_t)>& sample) {
-    ScanSpec spec{{}, {}, Ints(scans, 0), directions, Ints(results, 0), Ints(results, 0)};
-    for (size_t i = 0; i < states; ++i) spec.states.push_back(sample(i));
-    for (size_t i = 0; i < scans; ++i) spec.sequences.push_back(sample(states + i));
-    return ImportDynamicScan(n, spec);
-  };
-  int64_t batch = -1;
-  for (size_t i = 1; i < n.num_inputs(); ++i) {
-    const int64_t* size = AsConstInt(TypeOf(n.In(i))->shape[0]);
-    if (size != nullptr && batch >= 0 && *size != batch) n.Invalid("the inputs have batches of different sizes");
-    if (size != nullptr) batch = *size;
+  ReadLengths();
+  ReadBatch();
+}
+
+void Scan8::ReadBatch() {
+  for (const Expr& operand : operands_) {
+    const int64_t* size = AsConstInt(TypeOf(operand)->shape[0]);
+    if (size != nullptr && batch_ >= 0 && *size != batch_) n_.Invalid("the inputs have batches of different sizes");
+    if (size != nullptr) batch_ = *size;
   }
-  if (batch < 1 || batch > kMaxUnrolled) {
-    std::vector<Expr> values;
-    for (size_t i = 1; i < n.num_inputs(); ++i) values.push_back(n.In(i));
-    const Term length = DimOf(Term(n, values[0]), 0);
-    for (Expr& value : values) {
-      if (&value != &values[0]) value = OfBatch(Term(n, value), length);
+}
+
+void Scan8::ReadLengths() {
+  if (!n_.Has(0)) return;
+  if (n_.Rank(0) != 1) n_.Invalid("'sequence_lens' isn't a vector");
+  const Term steps = DimOf(Term(n_, operands_[states_]), 1), lengths = In(n_, 0).As(DataType::Int(64));
+  const auto known = n_.KnownElements(lengths), limit = n_.KnownElements(steps);
+  if (known && limit) {
+    for (const int64_t length : *known) {
+      if (length < 1 || length > limit->front()) {
+        n_.Invalid(StrCat("'sequence_lens' has ", length, ", expected 1 to ", limit->front()));
+      }
     }
-    auto trip = [&](const std::vector<Expr>& carried, const Expr& number) {
-      auto sample = [&](size_t i) {
-        return n.Call("take", {carried[i], number}, {{"axis", int64_t{0}}, {"mode", std::string("error")}});
-      };
-      return LoopTrip{carried, scan(sample), Expr()};
+  }
+  const Term positive = AtLeast(lengths, 1, "length of a sequence");
+  operands_.push_back(CheckedValues(n_, positive, "at_most", steps, "length of a sequence"));
+  has_lengths_ = true;
+}
+
+/// The rows of a sequence that ends early, and zeros up to `length`.
+Expr WithZeroRows(const Term& rows, const Term& length) {
+  std::vector<Term> sizes{length};
+  for (int d = 1; d < rows.rank(); ++d) sizes.push_back(DimOf(rows, d));
+  const Term all = Concat({rows, Full(rows.Number(0), Stack(sizes))}, 0);
+  const Term cut = SliceAxis(all, 0, IntNum(rows.node(), 0), length);
+  const auto known = rows.node().KnownElements(length);
+  if (!known || known->front() == 0) return cut;
+  Ints shape(static_cast<size_t>(rows.rank()), 0);  // 0: as it is
+  shape[0] = known->front();
+  return cut.Reshape(shape);
+}
+
+/// States and results of one sample.
+std::vector<Expr> Scan8::Scanned(const std::function<Expr(size_t)>& sample) {
+  ScanSpec spec{{}, {}, Ints(scans_, 0), directions_, Ints(results_, 0), Ints(results_, 0)};
+  for (size_t i = 0; i < states_; ++i) spec.states.push_back(sample(i));
+  for (size_t i = 0; i < scans_; ++i) spec.sequences.push_back(sample(states_ + i));
+  if (!has_lengths_) return ImportDynamicScan(n_, spec);
+  const Term first(n_, spec.sequences[0]), steps = DimOf(first, 0), length(n_, sample(operands_.size() - 1));
+  for (Expr& sequence : spec.sequences) {
+    const Term whole = OfSameSize(Term(n_, sequence), {{0, 0}}, first, "lengths of the sequences");
+    sequence = SliceAxis(whole, 0, IntNum(n_, 0), length);
+  }
+  std::vector<Expr> outputs = ImportDynamicScan(n_, spec);
+  for (size_t i = states_; i < outputs.size(); ++i) outputs[i] = WithZeroRows(Term(n_, outputs[i]), steps);
+  return outputs;
+}
+
+std::vector<Expr> Scan8::Looped() {
+  std::vector<Expr> values = operands_;
+  const Term length = DimOf(Term(n_, values[0]), 0);
+  for (size_t i = 1; i < values.size(); ++i) values[i] = OfBatch(Term(n_, values[i]), length);
+  auto trip = [&](const std::vector<Expr>& carried, const Expr& number) {
+    auto sample = [&](size_t i) {
+      return n_.Call("take", {carried[i], number}, {{"axis", int64_t{0}}, {"mode", std::string("error")}});
     };
-    std::vector<Expr> all = ImportCountedLoop(n, values, length, trip);
-    return {all.begin() + static_cast<std::ptrdiff_t>(values.size()), all.end()};
+    return LoopTrip{carried, Scanned(sample), Expr()};
+  };
+  std::vector<Expr> all = ImportCountedLoop(n_, values, length, trip);
+  return {all.begin() + static_cast<std::ptrdiff_t>(values.size()), all.end()};
+}
+
+std::vector<Expr> Scan8::Unrolled() {
+  std::vector<Expr> operands = operands_;
+  for (Expr& operand : operands) {
+    const bool known = AsConstInt(TypeOf(operand)->shape[0]) != nullptr;
+    if (!known) operand = OfBatch(Term(n_, operand), IntNum(n_, batch_));
   }
-  std::vector<Expr> operands;
-  for (size_t i = 1; i < n.num_inputs(); ++i) {
-    const bool known = AsConstInt(TypeOf(n.In(i))->shape[0]) != nullptr;
-    operands.push_back(known ? n.In(i) : OfBatch(Term(n, n.In(i)), IntNum(n, batch)));
-  }
-  std::vector<std::vector<Expr>> samples(states + results);
-  for (int64_t b = 0; b < batch; ++b) {
-    std::vector<Expr> outputs = scan([&](size_t i) { return n.Squeeze(n.Slice(operands[i], 0, b, b + 1), {0}); });
+  std::vector<std::vector<Expr>> samples(states_ + results_);
+  for (int64_t b = 0; b < batch_; ++b) {
+    std::vector<Expr> outputs = Scanned([&](size_t i) { return n_.Squeeze(n_.Slice(operands[i], 0, b, b + 1), {0}); });
     for (size_t i = 0; i < samples.size(); ++i) samples[i].push_back(outputs.at(i));
   }
   std::vector<Expr> outputs;
-  for (const std::vector<Expr>& values : samples) outputs.push_back(Stack(n, values, 0));
+  for (const std::vector<Expr>& values : samples) outputs.push_back(Stack(n_, values, 0));
   return outputs;
 }
+
+std::vector<Expr> ImportScan8(NodeImport& n) { return Scan8(n).Outputs(); }
 
 }  // namespace
 
