@@ -98,6 +98,7 @@ nightly: libraries
 	PYTHONPATH=build/python $(PYTHON) tools/mutate_models.py --minutes 60
 	PYTHONPATH=build/python $(PYTHON) tools/mutate_models.py --artefacts --minutes 15
 	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --minutes 60
+	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --mixed --minutes 30
 	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --operators --minutes 30
 	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --sizes --minutes 30
 	PYTHONPATH=build/python TREADLE_STRESS=10 $(PYTHON) -m pytest -q tests/python/test_threads.py

@@ -5,6 +5,7 @@
     tools/fuzz_onnx.py --minutes 10 --seed 1000     try graphs from this seed on; failures go to build/fuzz
     tools/fuzz_onnx.py --replay build/fuzz/1160     try a saved one again
     tools/fuzz_onnx.py --show 1160                  the graph of a seed
+    tools/fuzz_onnx.py --mixed --minutes 10         at a level and for a target that the seed draws
     tools/fuzz_onnx.py --operators --count 1000     single operators with odd operands, on every target and level
     tools/fuzz_onnx.py --sizes --count 1000         compiled before sizes are known, run in sizes most of which don't fit
 
@@ -15,6 +16,7 @@ import argparse
 import collections
 import os
 import pathlib
+import random
 import sys
 import threading
 import time
@@ -66,8 +68,19 @@ def work():
 
 
 def worker_of(options):
-    return workers.Worker([sys.executable, __file__, "--work"], options.seconds, opt_level=options.opt_level,
-                          target=options.target, operators=options.operators, sizes=options.sizes)
+    return workers.Worker([sys.executable, __file__, "--work"], options.seconds, operators=options.operators,
+                          sizes=options.sizes)
+
+
+MIXED = ["llvm -mcpu=native", "llvm -mcpu=native", "llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64-v2", "c"]
+
+
+def way_of(options, seed):
+    """Level and target."""
+    if not options.mixed:
+        return {"opt_level": options.opt_level, "target": options.target}
+    chooser = random.Random(seed * 31 + 7)
+    return {"opt_level": chooser.choice([0, 1, 1, 2, 3, 3]), "target": chooser.choice(MIXED)}
 
 
 def forget(path):
@@ -76,7 +89,7 @@ def forget(path):
         pathlib.Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
-def make_small(worker, case, kinds, folder):
+def make_small(worker, case, kinds, folder, way):
     """A smaller case whose verdict is of one of these kinds."""
     from differential import shrink
 
@@ -84,7 +97,7 @@ def make_small(worker, case, kinds, folder):
 
     def fails(form):
         shrink.save(form, path)
-        answer = worker.ask(path=path)
+        answer = worker.ask(path=path, **way)
         return answer["signature"] in kinds or answer["kind"] in kinds
 
     def evaluate(form):
@@ -99,24 +112,25 @@ def make_small(worker, case, kinds, folder):
         forget(path)
 
 
-def is_peers(worker, case, folder):
+def is_peers(worker, case, folder, way):
     """Whether what is left of a difference, of single operators, is one where the reference agrees with us."""
     from differential import shrink
 
-    small = make_small(worker, case, ["differ", "peer"], folder)
+    small = make_small(worker, case, ["differ", "peer"], folder, way)
     path = folder / f".{os.getpid()}-{threading.get_ident()}"
     shrink.save(small, path)
-    answer = worker.ask(path=str(path))
+    answer = worker.ask(path=str(path), **way)
     forget(path)
     return len(small.model.graph.node) == 1 and answer["kind"] == "peer"
 
 
-def report(case, answer, folder, name):
+def report(case, answer, folder, name, way):
     from differential import shrink
 
     shrink.save(case, folder / name)
     ops = ", ".join(node.op_type for node in case.model.graph.node)
-    print(f"{name}: {answer['kind']} [{ops}] {answer['text'][:300]}", flush=True)
+    how = f"{way['target']}, level {way['opt_level']}"
+    print(f"{name}: {answer['kind']} ({how}) [{ops}] {answer['text'][:300]}", flush=True)
 
 
 def run(options):
@@ -135,7 +149,8 @@ def run(options):
                 seed = next(seeds, None)
             if seed is None:
                 break
-            answer = worker.ask(seed=seed)
+            way = way_of(options, seed)
+            answer = worker.ask(seed=seed, **way)
             with lock:
                 counts[answer["kind"]] += 1
                 ops.update(answer["ops"])
@@ -146,7 +161,7 @@ def run(options):
                 continue
             place = folder / f".seed-{os.getpid()}-{threading.get_ident()}"
             # ONNX Runtime takes part in making graphs: where it crashes or hangs there, the finding isn't ours.
-            if worker.ask(seed=seed, save=str(place))["kind"] != "saved":
+            if worker.ask(seed=seed, save=str(place), **way)["kind"] != "saved":
                 with lock:
                     counts[answer["kind"]] -= 1
                     counts["no graph"] += 1
@@ -155,7 +170,7 @@ def run(options):
             # It may crash or hang when the graph runs, too.
             single = options.operators or options.sizes
             alone = answer["kind"] in ("crash", "hang") and not options.operators
-            if alone and worker.ask(path=str(place), alone=True)["kind"] not in ("crash", "hang"):
+            if alone and worker.ask(path=str(place), alone=True, **way)["kind"] not in ("crash", "hang"):
                 with lock:
                     counts[answer["kind"]] -= 1
                     counts["peer crashed"] += 1
@@ -163,15 +178,15 @@ def run(options):
                 continue
             forget(place)
             if not options.no_shrink and not single:
-                case = make_small(worker, case, [answer["signature"]], folder)
+                case = make_small(worker, case, [answer["signature"]], folder, way)
                 # The reference may know the operators that differ, and not the others of the graph.
-                if answer["kind"] == "differ" and is_peers(worker, case, folder):
+                if answer["kind"] == "differ" and is_peers(worker, case, folder, way):
                     with lock:
                         counts["differ"] -= 1
                         counts["peer"] += 1
                     continue
             with lock:
-                report(case, answer, folder, str(seed))
+                report(case, answer, folder, str(seed), way)
 
     def loop():
         worker = worker_of(options)
@@ -194,7 +209,7 @@ def run(options):
 
 
 def replay(options):
-    answer = worker_of(options).ask(path=options.replay)
+    answer = worker_of(options).ask(path=options.replay, **way_of(options, 0))
     print(answer["kind"], answer["text"])
     return 1 if answer["kind"] in FAILURES + ("refused",) else 0
 
@@ -218,6 +233,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=120, help="what takes longer hangs")
     parser.add_argument("--opt-level", type=int, default=3)
     parser.add_argument("--target", default="llvm -mcpu=native")
+    parser.add_argument("--mixed", action="store_true", help="levels and targets that the seeds draw")
     parser.add_argument("--output", default=str(ROOT / "build" / "fuzz"), help="folder for failures")
     parser.add_argument("--no-shrink", action="store_true", help="save failures as they are")
     parser.add_argument("--replay", metavar="PATH", help="a saved failure, without its ending")

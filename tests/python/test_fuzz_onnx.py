@@ -7,13 +7,14 @@ import sys
 
 import numpy as np
 import onnx
+import pytest
 
 import treadle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 
-from differential import graphs, guarded, shrink  # noqa: E402
+from differential import graphs, guarded, rules, shrink  # noqa: E402
 
 SEED, COUNT = 5000, 12
 
@@ -28,6 +29,11 @@ def test_random_graphs_agree_with_onnxruntime(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     agree = int(done.stdout.splitlines()[-1].split(" agree")[0].split()[-1])
     assert agree >= COUNT // 2, done.stdout
+
+
+def test_levels_and_targets_agree(tmp_path):
+    done = fuzz("--mixed", "--seed", SEED, "--count", COUNT // 2, "--output", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_single_operators_agree_on_odd_operands(tmp_path):
@@ -46,6 +52,24 @@ def test_a_seed_gives_one_graph():
     for seed in (1, 2):
         one, other = graphs.generate(seed), graphs.generate(seed)
         assert one.model.SerializeToString() == other.model.SerializeToString()
+
+
+@pytest.mark.parametrize("rule", [function for function, _ in rules.RULES], ids=lambda function: function.__name__)
+def test_each_rule_lets_graphs_grow(rule):
+    """One whose operands weren't its own was refused by each graph, and so was never tried."""
+    dims = {"float32": [[2, 4, 6, 6], [2, 4, 6, 6], [3, 1, 8], [4, 4]], "int64": [[2, 3]], "uint8": [[1, 4, 5, 5]], "bool": [[2, 4, 6, 6]]}
+
+    def grows(seed):
+        graph = graphs.Graph(seed, profile="few_bits" if seed % 2 else "any")
+        for dtype, shapes in dims.items():
+            for shape in shapes:
+                graph.add_input(shape, dtype)
+        try:
+            return rule(graph)
+        except graphs.Refused:
+            return False
+
+    assert any(grows(seed) for seed in range(200))
 
 
 def test_shrinker_keeps_what_fails(tmp_path):

@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from . import control, low_precision, operators, rows, rules, sequences  # noqa: F401  their rules
-from .engines import evaluate_nodes
+from . import chains, control, low_precision, operators, rows, rules, sequences  # noqa: F401  their rules
+from .engines import evaluate_nodes, inner_reads
 
 OPSET = 22
 IR_VERSION = 10
-MAX_ELEMENTS = {"any": 4096, "pictures": 32768, "rows": 32768}  # of one value, by profile
+MAX_ELEMENTS = {"any": 4096, "pictures": 49152, "rows": 32768, "few_bits": 32768}  # of one value, by profile
 MAX_MAGNITUDE = 1e5
 WRONG = 1e-6  # relative error that the wrong world adds to rounded results
 AMPLIFIED = 3e-4  # relative error at which a node is refused
@@ -56,6 +56,7 @@ class Case:
     feeds: list  # operands by name, one dictionary per world
     errors: dict  # absolute error allowed by output
     seed: int = 0
+    expected: list | None = None  # results by name, one dictionary per world, where they are known
 
 
 class Refused(Exception):
@@ -67,13 +68,14 @@ class Graph:
 
     def __init__(self, seed, dynamic=False, special=False, profile="any"):
         """profile: "any" operator as likely as weights say; "pictures": what layouts and fusion of convolutions meet; "rows":
-        long ones of lengths that vectors don't divide."""
+        long ones of lengths that vectors don't divide; "few_bits": pictures between what quantises and takes back."""
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
         self.worlds = 3 if dynamic else 2
         self.dynamic = dynamic
         self.special = special
         self.profile = profile
+        self.pictures = profile in ("pictures", "few_bits")
         self.values, self.nodes, self.inputs, self.initializers = [], [], [], []
         self.sizes = [{"n": 3, "m": 5}, {"n": 4, "m": 2}] if dynamic else [{}]
         if dynamic and profile == "rows":
@@ -231,13 +233,8 @@ class Graph:
         model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION, producer_name="fuzz")
         onnx.checker.check_model(model, full_check=False)
         feeds = [{v.name: v.arrays[w] for v in self.values if v.name.startswith("x")} for w in range(len(self.sizes))]
-        return Case(model, feeds, {v.name: v.error for v in results}, seed)
-
-
-def inner_reads(node):
-    """What the graphs of a node read, at any depth."""
-    inner = [n for a in node.attribute if a.type == onnx.AttributeProto.GRAPH for n in a.g.node]
-    return {name for n in inner for name in n.input} | {name for n in inner for name in inner_reads(n)}
+        expected = [{v.name: v.arrays[w] for v in results} for w in range(len(self.sizes))]
+        return Case(model, feeds, {v.name: v.error for v in results}, seed, expected)
 
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17]
@@ -247,7 +244,7 @@ CHANNELS = [1, 3, 4, 5, 8, 12, 16, 17, 20, 24, 32, 33]
 def _inputs(graph, chooser):
     """One to three inputs; of pictures the first is one."""
     for number in range(chooser.randint(1, 3)):
-        pictures = graph.profile == "pictures" and number == 0
+        pictures = graph.pictures and number == 0
         long = graph.profile == "rows"
         rank = 4 if pictures else chooser.choice([2, 3, 3, 3, 4] if long else [1, 2, 2, 3, 3, 4, 4, 4])
         dims = [chooser.choice(SIZES) for _ in range(rank)]
@@ -268,6 +265,10 @@ def _inputs(graph, chooser):
             dims[chooser.choice(open_axes)] = "n"
             if chooser.random() < 0.4:
                 dims[chooser.choice(open_axes)] = "m"
+            if chooser.random() < 0.25:  # the same ones at several places
+                several = [chooser.choice([d, "n", "m"]) if i in open_axes else d for i, d in enumerate(dims)]
+                if all(np.prod([sizes.get(d, d) for d in several]) <= MAX_ELEMENTS[graph.profile] for sizes in graph.sizes):
+                    dims = several
         dtype = chooser.choice(["float32"] * 9 + ["float64", "int64", "int32", "float16", "int8", "uint8"])
         graph.add_input(dims, "float32" if pictures or (long and number == 0) else dtype)
 
@@ -275,7 +276,7 @@ def _inputs(graph, chooser):
 def generate(seed, nodes=None, profile=None):
     """A Case; the same one for the same seed."""
     chooser = random.Random(seed * 7919 + 1)
-    profile = profile or chooser.choice(["any", "any", "any", "pictures", "pictures", "rows", "rows", "rows"])
+    profile = profile or chooser.choice(["any"] * 3 + ["pictures"] * 2 + ["few_bits"] * 2 + ["rows"] * 3)
     graph = Graph(seed, dynamic=chooser.random() < 0.3, special=chooser.random() < 0.08, profile=profile)
     _inputs(graph, chooser)
     wanted = nodes or chooser.choice([1, 2, 2, 3, 3, 4, 6, 8, 8, 12, 12, 16, 16, 24, 40, 64, 100])

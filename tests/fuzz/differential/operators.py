@@ -20,7 +20,7 @@ PARAMETRIC = {
 
 @rule(14, pictures=12)
 def unary(g):
-    op = g.pick(["Relu", "Sigmoid", "HardSwish", "Tanh"] if g.profile == "pictures" and g.chance(0.5) else UNARY)
+    op = g.pick(["Relu", "Sigmoid", "HardSwish", "Tanh"] if g.pictures and g.chance(0.5) else UNARY)
     return g.add(op, [g.choose(SIGNED if op in ANY_SIGNED else FLOATS)])
 
 
@@ -431,7 +431,7 @@ def _window(g, x, dilated=True):
 def convolve(g):
     x = g.choose(["float32"], where=lambda v: v.rank in (3, 4, 5) and v.shape[1] and all(
         a.shape[1] == v.shape[1] for a in v.arrays))
-    pictures = g.profile == "pictures"
+    pictures = g.pictures
     channels, transposed = x.shape[1], g.chance(0.1 if pictures else 0.25)
     attributes = _window(g, x)
     if pictures and g.chance(0.6):  # what networks have, and Winograd's method
@@ -470,7 +470,7 @@ def joined(g):
     fitting = [v for v in g.values if v.rank == 4 and v.dtype == np.float32 and all(
         a.shape[0] == b.shape[0] and a.shape[2:] == b.shape[2:] for a, b in zip(v.arrays, x.arrays))]
     y = g.add("Concat", [g.pick(fitting) for _ in range(g.integer(2, 3))], axis=1)[0]
-    g.need(all(a.shape[1] == y.shape[1] for a in y.arrays))
+    g.need(y.shape[1] and all(a.shape[1] == y.shape[1] for a in y.arrays))
     start = g.integer(0, y.shape[1] - 1)
     if g.chance(0.5):
         return g.add("Slice", [y, g.ints([start]), g.ints([g.integer(start + 1, y.shape[1])]), g.ints([1])])

@@ -3,11 +3,12 @@
 RULES = []
 
 
-def rule(weight=1, pictures=1, rows=None):
+def rule(weight=1, pictures=1, rows=None, few_bits=None):
     """Registers a function of a Graph. weight: in the profile "any"; pictures: in that of convolutions; rows: in that of long
-    rows, where none is given that of "any"."""
+    rows, where none is given that of "any"; few_bits: in that of quantised graphs, where none is given that of pictures."""
     def register(function):
-        RULES.append((function, {"any": weight, "pictures": pictures, "rows": weight if rows is None else rows}))
+        RULES.append((function, {"any": weight, "pictures": pictures, "rows": weight if rows is None else rows,
+                                 "few_bits": pictures if few_bits is None else few_bits}))
         return function
     return register
 

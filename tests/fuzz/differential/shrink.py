@@ -5,7 +5,8 @@ import onnx
 from onnx import helper
 
 from . import engines
-from .graphs import Case, inner_reads
+from .engines import inner_reads
+from .graphs import Case
 
 
 def rebuilt(case, nodes, outputs, fixed):
