@@ -153,14 +153,41 @@ Window ResolveWindow(const PoolAttrs* attrs, size_t rank, const Tensor& data, co
   return window;
 }
 
-/// Index in the padded input of tap `k` of the window at `i`.
-Array<PrimExpr> WindowIndex(const PoolAttrs* attrs, const Window& window, const Array<PrimExpr>& i,
-                            const Array<te::IterVar>& k) {
-  Array<PrimExpr> at = i;
-  for (size_t d = 0; d < window.axes.size(); ++d) {
-    at.Set(window.axes[d], i[window.axes[d]] * attrs->strides[d] + PrimExpr(k[d]->var) * attrs->dilation[d]);
-  }
-  return at;
+/// Whether the axes of windows but the last are better reduced before it: neighbouring windows share columns.
+bool ReducesColumnsFirst(const PoolAttrs* attrs, size_t rank) {
+  constexpr double kGain = 1.6;  // columns are stored between
+  double column = 1;
+  for (size_t d = 0; d + 1 < rank; ++d) column *= static_cast<double>(attrs->pool_size[d]);
+  const auto row = static_cast<double>(attrs->pool_size[rank - 1]);
+  return (column * static_cast<double>(attrs->strides[rank - 1]) + row) * kGain <= column * row;
+}
+
+/// The windows of `data`, padded, that belong to the elements of a result, reduced by `reduce`.
+Tensor ReduceWindows(const PoolAttrs* attrs, const Window& window, const Tensor& data, const Array<PrimExpr>& shape,
+                     const std::function<PrimExpr(const PrimExpr&, const Array<te::IterVar>&)>& reduce,
+                     const std::string& name, const std::string& tag) {
+  const size_t rank = window.axes.size();
+  // Taps [first, last) of each element of a result.
+  const auto reduced = [&](const Tensor& from, const Array<PrimExpr>& of, size_t first, size_t last,
+                           const std::string& stage) {
+    const auto begin = static_cast<std::ptrdiff_t>(first), end = static_cast<std::ptrdiff_t>(last);
+    const Array<te::IterVar> k = ReduceAxes({attrs->pool_size.begin() + begin, attrs->pool_size.begin() + end}, "k");
+    return Compute(
+        of,
+        [&](const Array<PrimExpr>& i) {
+          Array<PrimExpr> at = i;
+          for (size_t d = first; d < last; ++d) {
+            const size_t axis = window.axes[d];
+            at.Set(axis, i[axis] * attrs->strides[d] + PrimExpr(k[d - first]->var) * attrs->dilation[d]);
+          }
+          return reduce(from(at), k);
+        },
+        stage, tag);
+  };
+  if (rank < 2 || !ReducesColumnsFirst(attrs, rank)) return reduced(data, shape, 0, rank, name);
+  Array<PrimExpr> columns = shape;
+  columns.Set(window.axes.back(), data->shape[window.axes.back()]);
+  return reduced(reduced(data, columns, 0, rank - 1, name + "_columns"), shape, rank - 1, rank, name);
 }
 
 template <size_t kRank>
@@ -169,10 +196,8 @@ Array<Tensor> MaxPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, co
   const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
   Window window = ResolveWindow(a, kRank, inputs[0], shape);
   Tensor data = Pad(inputs[0], window.before, window.after, tir::neg_infinity(inputs[0]->dtype));
-  Array<te::IterVar> k = ReduceAxes(a->pool_size, "k");
-  return {Compute(
-      shape, [&](const Array<PrimExpr>& i) { return te::MaxReduce(data(WindowIndex(a, window, i, k)), k); }, "pool_max",
-      tag::kPoolMax)};
+  const auto max = [](const PrimExpr& e, const Array<te::IterVar>& k) { return te::MaxReduce(e, k); };
+  return {ReduceWindows(a, window, data, shape, max, "pool_max", tag::kPoolMax)};
 }
 
 /// Number of taps of a window with dilation that lie in [0, limit): tap t is at start + t * dilation.
@@ -189,14 +214,11 @@ Array<Tensor> AvgPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, co
   const TensorTypeNode* out = OutTensor(out_type);
   Window window = ResolveWindow(a, kRank, inputs[0], out->shape);
   Tensor data = Pad(inputs[0], window.before, window.after, tir::make_zero(inputs[0]->dtype));
-  Array<te::IterVar> k = ReduceAxes(a->pool_size, "k");
   PrimExpr taps = Dim(1);
   for (int64_t size : a->pool_size) taps = DimMul(taps, Dim(size));
   DataType dtype = LongSumDType(out->dtype, taps);
-  Tensor sum = Compute(
-      out->shape,
-      [&](const Array<PrimExpr>& i) { return te::Sum(tir::cast(dtype, data(WindowIndex(a, window, i, k))), k); },
-      "pool_sum", tag::kPoolAvg);
+  const auto add = [&](const PrimExpr& e, const Array<te::IterVar>& k) { return te::Sum(tir::cast(dtype, e), k); };
+  Tensor sum = ReduceWindows(a, window, data, out->shape, add, "pool_sum", tag::kPoolAvg);
   auto count = [&](const Array<PrimExpr>& i) {
     int64_t full = 1;
     PrimExpr product;

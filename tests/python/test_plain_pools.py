@@ -19,6 +19,10 @@ WINDOWS = [  # window, strides, dilations, padding before, padding after
     ((2, 2), (2, 2), (1, 1), (0, 0), (0, 0)),
     ((5, 2), (1, 3), (1, 2), (2, 1), (0, 0)),
     ((7, 7), (7, 7), (1, 1), (0, 0), (0, 0)),
+    ((5, 5), (1, 1), (1, 1), (2, 2), (2, 2)),  # from here columns are reduced before rows
+    ((13, 9), (1, 1), (1, 1), (6, 4), (6, 4)),
+    ((7, 4), (2, 1), (1, 2), (3, 1), (3, 2)),
+    ((3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
     ((3,), (2,), (1,), (1,), (1,)),
     ((25,), (1,), (1,), (3,), (4,)),
     ((2, 2, 2), (2, 2, 2), (1, 1, 1), (0, 0, 0), (0, 0, 0)),
@@ -91,3 +95,32 @@ def test_results_stay_in_registers(shape, tmp_path):
     assert re.search(r"local\[ramp\(0i64, 1i64, 16\)\] = max\(", text), text
     assert not re.search(r"masked_(load|store)\([^,]*local[^,]*, 1i64, 16\)\], .*max\(", text)
     assert "2i64, 16)], (ramp" not in text  # elements that are picked by a gather
+
+
+@pytest.mark.parametrize("sizes", [(1, 8, 20, 23), ("n", 8, "h", "w")])
+def test_columns_are_reduced_first(sizes, tmp_path):
+    """Windows of 5 x 5 are 5 + 5 steps."""
+    onnx.save(model("MaxPool", "float32", sizes, *WINDOWS[5], False), tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target",
+               "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v4", "--dump", "tir", "--dump-dir", tmp_path / "d"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    text = (tmp_path / "d/tir.tir").read_text()
+    assert len(re.findall(r"columns\S*local\[.*\] = max\(", text)) % 5 == 0
+    assert len(re.findall(r"pool_max(_\d+)?\.local\[.*\] = max\(", text)) % 5 == 0
+    assert "pool_max_columns" in text
+
+
+@pytest.mark.parametrize("channels", [16, 40])
+@pytest.mark.parametrize("window", WINDOWS[5:8], ids=lambda w: "x".join(map(str, w[0] + w[1])))
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_blocked_channels(kind, window, channels):
+    """Between convolutions, here by unit matrices."""
+    onnx_model = model(kind, "float32", [1, channels, "h", "w"], *window, False)
+    unit = onnx.numpy_helper.from_array(np.eye(channels, dtype="f4")[:, :, None, None], "unit")
+    pool = onnx_model.graph.node[0]
+    pool.input[0], pool.output[0] = "a", "b"
+    nodes = [helper.make_node("Conv", ["x", "unit"], ["a"]), pool, helper.make_node("Conv", ["b", "unit"], ["y"])]
+    graph = helper.make_graph(nodes, "g", onnx_model.graph.input, onnx_model.graph.output, [unit])
+    onnx_model.graph.CopyFrom(graph)
+    x = np.random.default_rng(0).standard_normal((1, channels, 20, 23)).astype("f4")
+    np.testing.assert_allclose(treadle.compile(onnx_model, threads=2)(x=x)["y"], expected(kind, x, *window, False), rtol=0, atol=1e-5)

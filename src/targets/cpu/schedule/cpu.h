@@ -123,9 +123,14 @@ BlockRV OutputOf(Schedule& sch, schedule::Stages& stages, bool fused_spatial = f
 /// Computes the padded input of a convolution on NCHW..c under `loop`, in vectors of channels.
 void PadAt(Schedule& sch, const BlockRV& pad, const LoopRV& loop);
 /// Schedules windows over single channels (depthwise convolution, pooling) on NCHW..c: the padded input (`pad`, may be
-/// null) of `oh_block` output rows is computed at a time, and `tile_ow` neighbouring outputs in registers.
+/// null) of `oh_block` output rows is computed at a time, and `tile_ow` neighbouring outputs in registers; `columns` of
+/// windows that are reduced first (may be null) for each row.
 void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const BlockRV& pad,
-                           int64_t oh_block, int64_t tile_ow);
+                           int64_t oh_block, int64_t tile_ow, const BlockRV& columns = {});
+/// Where pooling reduces the columns of its windows first, the block that does; else null.
+BlockRV ColumnsOf(Schedule& sch, const BlockRV& block);
+/// Reduces columns under `loop` in registers, `lanes` neighbours at a time, or all of the last axis for 0.
+void ReduceColumnsAt(Schedule& sch, const BlockRV& columns, const LoopRV& loop, int64_t lanes);
 /// Schedules pooling on NCHW..c.
 void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const schedule::Machine& machine);
 /// Schedules windows of pooling along rows of images (NC spatial), a vector of neighbouring results at a time;

@@ -22,9 +22,9 @@ bool IsPool(Schedule& sch, const BlockRV& block) {
   return TagOf(sch, block).kind == te::ComputeKind::kPool && sch.Get(block)->writes.size() == 1;
 }
 
-/// Whether the block pads the input of pooling, and of nothing else.
-bool PadsPool(Schedule& sch, const BlockRV& block) {
-  if (!TagOf(sch, block).pads || sch.IsOutput(block)) return false;
+/// Whether the block pads the input of pooling, or reduces columns of its windows, and does nothing else.
+bool IsPartOfPool(Schedule& sch, const BlockRV& block) {
+  if (sch.IsOutput(block) || (IsReduction(sch, block) ? !IsPool(sch, block) : !TagOf(sch, block).pads)) return false;
   std::vector<BlockRV> consumers = sch.GetConsumers(block);
   return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsPool(sch, consumers[0]);
 }
@@ -49,7 +49,10 @@ void ScheduleAnyPool(Schedule& sch, const BlockRV& block, const BlockRV& epilogu
     return SchedulePool(sch, block, epilogue, machine);
   }
   if (Try(sch, block, "rows of windows", [&] { return ScheduleRowPool(sch, block, epilogue); })) return;
-  if (const BlockRV pad = PaddingOf(sch, block); pad.defined()) ScheduleInjective(sch, pad);
+  const BlockRV columns = ColumnsOf(sch, block);
+  if (const BlockRV pad = PaddingOf(sch, columns.defined() ? columns : block); pad.defined())
+    ScheduleInjective(sch, pad);
+  if (columns.defined()) ScheduleReduction(sch, columns, BlockRV());
   ScheduleReduction(sch, block, epilogue);
 }
 
@@ -211,8 +214,8 @@ void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
     if (node->iter_vars.empty()) continue;  // opaque: a statement of the operator's own
     if (ScheduleKernel(sch, block, machine, &done)) continue;
     if (!schedule::StageOf(sch, block).kernel.empty()) continue;  // scheduled with its anchor
+    if (IsPartOfPool(sch, block)) continue;                       // scheduled with the window
     if (!IsReduction(sch, block)) {
-      if (PadsPool(sch, block)) continue;  // scheduled with the window
       if (IsResizedRow(sch, block) || ScheduleResize(sch, block)) continue;
       any ? ScheduleAny(sch, block, BlockRV(), machine) : ScheduleInjective(sch, block);
       continue;

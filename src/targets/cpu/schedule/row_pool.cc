@@ -81,6 +81,36 @@ void WriteOutSteps(Schedule& sch, const BlockRV& block, const LoopRV& tile) {
 
 }  // namespace
 
+BlockRV ColumnsOf(Schedule& sch, const BlockRV& block) {
+  for (const BlockRV& producer : sch.GetProducers(block)) {
+    const bool reduces = IsReduction(sch, producer) && TagOf(sch, producer).kind == te::ComputeKind::kPool;
+    if (reduces && !sch.IsOutput(producer)) return producer;
+  }
+  return BlockRV();
+}
+
+void ReduceColumnsAt(Schedule& sch, const BlockRV& columns, const LoopRV& loop, int64_t lanes) {
+  const tir::Block node = sch.Get(columns);
+  const size_t last = SpatialAxesOf(node) - 1;
+  int64_t count = 1;
+  for (size_t i = last + 1; i < node->iter_vars.size(); ++i) count *= ExtentOf(node, i);
+  const BlockRV stored = sch.CacheWrite(columns, 0, "local");
+  sch.ComputeAt(stored, loop);
+  const std::vector<LoopRV> axes = LoopsUnder(sch, stored, loop);
+  LoopRV tile = loop, vector = axes[last];
+  for (size_t i = 0; i < last; ++i) {
+    if (axes[i].defined()) tile = axes[i];
+  }
+  if (lanes != 0 && vector.defined()) {
+    const std::vector<LoopRV> vectors = sch.Split(vector, {kRest, PrimExpr(lanes)});
+    tile = vectors[0];
+    vector = vectors[1];
+  }
+  ComputeTile(sch, columns, tile, {}, static_cast<int>(last));
+  if (count <= kFewTaps) WriteOutSteps(sch, columns, tile);
+  if (vector.defined()) sch.Vectorize(vector);
+}
+
 bool ScheduleSumOfLookups(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   const tir::Block node = sch.Get(block);
   if (!IsSumOfLookups(node)) return false;
@@ -101,7 +131,10 @@ bool ScheduleSumOfLookups(Schedule& sch, const BlockRV& block, BlockRV epilogue)
 
 bool ScheduleRowPool(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   const tir::Block node = sch.Get(block);
-  const size_t spatial = SpatialAxesOf(node), taps = node->iter_vars.size() - spatial, last = spatial - 1;
+  const size_t spatial = SpatialAxesOf(node), last = spatial - 1;
+  const BlockRV columns = ColumnsOf(sch, block);
+  size_t taps = node->iter_vars.size() - spatial;
+  if (columns.defined()) taps += sch.Get(columns)->iter_vars.size() - spatial;
   // One row of taps for each dimension of an image, after those of the batch and of channels.
   if (taps < 1 || spatial != taps + 2 || !IsRowOfWindows(node, last)) return false;
   const double work = Work(sch, block);
@@ -113,10 +146,15 @@ bool ScheduleRowPool(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   const int64_t lanes = LanesOfRow(width, node->writes[0]->buffer->dtype.bits());
   if (out.size() != spatial || (width >= 0 && width < kLeastLanes)) return false;
   const std::vector<LoopRV> row = sch.Split(out[last], {kRest, PrimExpr(lanes)});
-  const BlockRV pad = PaddingOf(sch, block);
+  const BlockRV pad = PaddingOf(sch, columns.defined() ? columns : block);
   ComputeTile(sch, block, row[0], {}, static_cast<int>(last));
   if (count <= kFewTaps) WriteOutSteps(sch, block, row[0]);
   sch.Vectorize(row[1]);
+  if (columns.defined()) {
+    const tir::Buffer& sums = sch.Get(columns)->writes[0]->buffer;
+    const int64_t* from = AsConstInt(sums->shape.back());
+    ReduceColumnsAt(sch, columns, out[last - 1], LanesOfRow(from == nullptr ? -1 : *from, sums->dtype.bits()));
+  }
   if (pad.defined()) {
     sch.ComputeAt(pad, out[1]);
     const LoopRV along = LoopsUnder(sch, pad, out[1]).back();

@@ -311,7 +311,7 @@ void PadAt(Schedule& sch, const BlockRV& pad, const LoopRV& loop) {
 }
 
 void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const BlockRV& pad,
-                           int64_t oh_block, int64_t tile_ow) {
+                           int64_t oh_block, int64_t tile_ow, const BlockRV& columns) {
   double work = Work(sch, block);
   std::vector<LoopRV> out = sch.GetLoops(output);  // n, c, oh, ow, ci
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
@@ -319,6 +319,7 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
   std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(tile_ow)});
   ComputeTileOfRows(sch, block, width[0], width[1], {3}, 4);
   sch.Vectorize(out[4]);
+  if (columns.defined()) ReduceColumnsAt(sch, columns, rows[1], 0);
   if (pad.defined()) PadAt(sch, pad, rows[0]);
   FuseParallel(sch, {out[0], out[1], rows[0]}, work);
 }
@@ -328,7 +329,9 @@ void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const s
   std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, c, oh, ow, ci
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
   const RegisterTile tile = ChooseTile(Extent(sch, out[3]), Extent(sch, out[4]), 1, machine);
-  ScheduleChannelWindow(sch, block, epilogue, PaddingOf(sch, block), RowsAtOnce(Extent(sch, out[2])), tile.width);
+  const BlockRV columns = ColumnsOf(sch, block);
+  const BlockRV pad = PaddingOf(sch, columns.defined() ? columns : block);
+  ScheduleChannelWindow(sch, block, epilogue, pad, RowsAtOnce(Extent(sch, out[2])), tile.width, columns);
 }
 
 RowTile ChooseRowTile(int64_t channels, int64_t width) {
