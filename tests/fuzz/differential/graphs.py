@@ -2,7 +2,7 @@
 """Random valid ONNX graphs with operands.
 
 Every node is evaluated while the graph grows, in several worlds: at the sizes that operands have, at other sizes of the
-symbolic dimensions, and with slightly wrong operands. What ONNX refuses in one of the worlds doesn't get in; what turns
+symbolic dimensions, and at each of them with slightly wrong operands. What ONNX refuses in one of the worlds doesn't get in; what turns
 small errors into large ones (a comparison of rounded numbers, the logarithm of nearly 1) doesn't either, so that
 whatever differs in the end is a defect."""
 import dataclasses
@@ -28,7 +28,7 @@ class Value:
     """An edge of the graph: its name, and what it holds in each world."""
 
     name: str
-    arrays: list  # one per world, the last one with slightly wrong operands
+    arrays: list  # one per world, the second half with slightly wrong operands
     constant: bool = False
     error: float = 0.0  # expected of a right implementation, absolute
 
@@ -71,7 +71,6 @@ class Graph:
         long ones of lengths that vectors don't divide; "few_bits": pictures between what quantises and takes back."""
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
-        self.worlds = 3 if dynamic else 2
         self.dynamic = dynamic
         self.special = special
         self.profile = profile
@@ -80,6 +79,7 @@ class Graph:
         self.sizes = [{"n": 3, "m": 5}, {"n": 4, "m": 2}] if dynamic else [{}]
         if dynamic and profile == "rows":
             self.sizes = [dict(zip("nm", self.random.sample(rows.LENGTHS, 2))) for _ in range(2)]
+        self.worlds = 2 * len(self.sizes)  # those with wrong operands come last
         self.count = 0
 
     # ---- choices ----
@@ -122,7 +122,7 @@ class Graph:
         """dims: ints, or names of symbolic dimensions."""
         name = self.fresh("x")
         arrays = [self.array([sizes.get(d, d) for d in dims], dtype, low, high) for sizes in self.sizes]
-        arrays.append(arrays[0].copy())
+        arrays += [a.copy() for a in arrays]
         self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(arrays[0].dtype), dims))
         value = Value(name, arrays)
         self.values.append(value)
@@ -194,30 +194,35 @@ class Graph:
         return made
 
     def checked(self, name, arrays, error=0.0):
-        right, wrong = arrays[0], arrays[-1]
-        if any(a.size > MAX_ELEMENTS[self.profile] or a.ndim > 5 for a in arrays) or right.shape != wrong.shape:
+        if any(a.size > MAX_ELEMENTS[self.profile] or a.ndim > 5 for a in arrays):
             raise Refused
-        if right.dtype.kind != "f":
-            if not np.array_equal(right, wrong):
+        pairs = list(zip(arrays, arrays[len(self.sizes):]))
+        if any(right.shape != wrong.shape for right, wrong in pairs):
+            raise Refused
+        if arrays[0].dtype.kind != "f":
+            if not all(np.array_equal(right, wrong) for right, wrong in pairs):
                 raise Refused
             return Value(name, arrays)
         with np.errstate(all="ignore"):
-            finite = np.isfinite(right)
-            if not self.special and not finite.all() or not np.array_equal(finite, np.isfinite(wrong)):
-                raise Refused
-            if right.size and finite.any() and np.abs(right[finite]).max() > MAX_MAGNITUDE:
-                raise Refused
-            scale = max(1.0, float(np.abs(right[finite]).max()) if finite.any() else 1.0)
-            apart = float(np.abs(right[finite].astype(np.float64) - wrong[finite]).max()) if finite.any() else 0.0
-            if apart > AMPLIFIED * scale:
-                raise Refused
-            noise = self.numpy.uniform(-WRONG, WRONG, right.shape) * np.maximum(np.abs(wrong), scale / 16)
-            exact = np.array_equal(right * 64, np.round(right * 64)) and apart == 0 and error == 0
-            if right.dtype == np.float16:
-                noise = noise * 500
-            if not exact:
-                arrays = arrays[:-1] + [(wrong + noise).astype(right.dtype)]
-        return Value(name, arrays, error=100 * apart + (2e-2 if right.dtype == np.float16 else 3e-5 + error) * scale)
+            errors, noisy = zip(*(self._with_noise(right, wrong, error) for right, wrong in pairs))
+        return Value(name, arrays[:len(self.sizes)] + list(noisy), error=max(errors))
+
+    def _with_noise(self, right, wrong, error):
+        """The error to allow where operands are slightly wrong, and the wrong result with rounding of its own."""
+        finite = np.isfinite(right)
+        if not self.special and not finite.all() or not np.array_equal(finite, np.isfinite(wrong)):
+            raise Refused
+        if right.size and finite.any() and np.abs(right[finite]).max() > MAX_MAGNITUDE:
+            raise Refused
+        scale = max(1.0, float(np.abs(right[finite]).max()) if finite.any() else 1.0)
+        apart = float(np.abs(right[finite].astype(np.float64) - wrong[finite]).max()) if finite.any() else 0.0
+        if apart > AMPLIFIED * scale:
+            raise Refused
+        noise = self.numpy.uniform(-WRONG, WRONG, right.shape) * np.maximum(np.abs(wrong), scale / 16)
+        half = right.dtype == np.float16
+        exact = np.array_equal(right * 64, np.round(right * 64)) and apart == 0 and error == 0
+        noisy = wrong if exact else (wrong + noise * (500 if half else 1)).astype(right.dtype)
+        return 100 * apart + (2e-2 if half else 3e-5 + error) * scale, noisy
 
     def finish(self, seed):
         read = {name for node in self.nodes for name in node.input}
