@@ -60,6 +60,18 @@ def test_with_a_bias(rows, transposed):
         compare(treadle.compile(model(nodes, zip("xwb", dims)), threads=2), expected, x=x, w=w, b=b)
 
 
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+def test_rows_as_many_as_are_added_up(batch):
+    """A form for one row has one row in the matrix, too, and isn't compiled where the other operand has two columns."""
+    nodes = [helper.make_node("Add", ["x", "c"], ["t"]), helper.make_node("MatMul", ["t", "w"], ["y"])]
+    names = [f"b{i}" for i in range(len(batch))]
+    c, x, w = np.float32([1, 2]), floats(*batch, 2, 2), floats(*batch, 2, 23)
+    compiled = treadle.compile(model(nodes, [("x", (*names, "n", "m")), ("w", (*names, "n", 23))], [("c", c)]), threads=1)
+    compare(compiled, (x.astype("f8") + c) @ w, x=x, w=w)
+    with pytest.raises(treadle.Error, match="dimensions of operands have to be equal"):
+        compiled(x=floats(*batch, 1, 2), w=floats(*batch, 1, 23))
+
+
 ATTENTION = [helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["x", "t"], ["s"]),
              helper.make_node("Mul", ["s", "c"], ["m"]), helper.make_node("Softmax", ["m"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["y"])]
 HEADS = (("b", 3, "s", 32), ("b", 3, "t", 32), ("b", 3, "t", 32))

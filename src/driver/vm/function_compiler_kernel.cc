@@ -266,7 +266,8 @@ VmValuePtr VmFunctionCompiler::EmitExpansion(const SymbolicKernel& kernel, const
   return value;
 }
 
-/// The kernel for one row, where the kernel is worth one; its condition isn't defined otherwise.
+/// The kernel for one row, where the kernel is worth one and the operands fit with one; its condition isn't defined
+/// otherwise.
 SizeForm VmFunctionCompiler::FormForOneRow(const SymbolicKernel& kernel) {
   const Array<tir::Var> variables = VariablesOfOneRow(kernel);
   const std::vector<PrimExpr> ones(variables.size(), PrimExpr(int64_t{1}));
@@ -284,7 +285,11 @@ SizeForm VmFunctionCompiler::FormForOneRow(const SymbolicKernel& kernel) {
   auto no_element = [](size_t, int64_t) -> PrimExpr {
     throw InternalError("internal error: the shape of a product depends on values");
   };
-  form.kernel = MakeSymbolicKernel(kernel.func, single, no_element, &analyzer_);
+  try {
+    form.kernel = MakeSymbolicKernel(kernel.func, single, no_element, &analyzer_);
+  } catch (const ShapeError&) {
+    return {};  // what counts the rows has to be another size as well: the run is checked for that
+  }
   return form;
 }
 
