@@ -77,8 +77,8 @@ std::optional<std::pair<PrimExpr, std::vector<int>>> NeighboursOf(const PrimExpr
     const PrimExpr lane = LaneOf(index, i);
     if (!lane.defined()) return std::nullopt;
     if (i == 0) start = lane;
-    const int64_t* apart = AsConstInt(analyzer.Simplify(lane - start));
-    if (apart == nullptr || std::abs(*apart) >= lanes) return std::nullopt;
+    const std::optional<int64_t> apart = analyzer.ConstDifference(lane, start);
+    if (!apart || std::abs(*apart) >= lanes) return std::nullopt;
     order.push_back(static_cast<int>(*apart));
   }
   const auto [low, high] = std::minmax_element(order.begin(), order.end());

@@ -343,7 +343,9 @@ class Partitioner : public StmtExprMutator {
         if (!difference) continue;
         const auto& [a, b, slack] = *difference;
         std::vector<PrimExpr> linear = analyzer_.DetectLinear(a - b + make_const(a.dtype(), slack), {op->loop_var});
-        const int64_t* coefficient = linear.size() == 2 ? AsConstInt(analyzer_.Simplify(linear[0])) : nullptr;
+        if (linear.size() != 2) continue;
+        const PrimExpr slope = analyzer_.Simplify(linear[0]);
+        const int64_t* coefficient = AsConstInt(slope);
         if (coefficient == nullptr || *coefficient <= 0) continue;
         PrimExpr rest = MaximumOver(neg(linear[1]), effect.inner);
         if (!IsKnownBefore(op, rest, effect.inner)) continue;
@@ -444,7 +446,8 @@ class Partitioner : public StmtExprMutator {
     const auto& [a, b, slack] = *difference;
     std::vector<PrimExpr> linear = analyzer_.DetectLinear(a - b + make_const(a.dtype(), slack), {op->loop_var});
     if (linear.size() != 2) return false;
-    const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
+    const PrimExpr slope = analyzer_.Simplify(linear[0]);
+    const int64_t* coefficient = AsConstInt(slope);
     if (coefficient == nullptr || *coefficient == 0) return false;
     PrimExpr rest = MaximumOver(linear[1], condition.inner);
     if (!IsKnownBefore(op, rest, condition.inner)) return false;

@@ -30,7 +30,8 @@ std::optional<PrimExpr> RestOf(const PrimExpr& condition, const Var& var, arith:
   if (arith::ReadsData(difference)) return std::nullopt;
   std::vector<PrimExpr> linear = analyzer->DetectLinear(difference, {var});
   if (linear.size() != 2) return std::nullopt;
-  const int64_t* coefficient = AsConstInt(analyzer->Simplify(linear[0]));
+  const PrimExpr slope = analyzer->Simplify(linear[0]);
+  const int64_t* coefficient = AsConstInt(slope);
   if (coefficient == nullptr || *coefficient != 1) return std::nullopt;
   PrimExpr rest = analyzer->Simplify(linear[1]);
   return AsConstInt(rest) == nullptr ? std::optional(rest) : std::nullopt;

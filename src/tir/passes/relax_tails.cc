@@ -133,7 +133,8 @@ class LoopStack {
       for (const PrimExpr& index : store->indices) stored = stored || arith::UsesVar(index, is_var);
       std::vector<PrimExpr> linear = analyzer_.DetectLinear(difference, {var});
       if (!stored || linear.size() != 2) return std::nullopt;
-      const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
+      const PrimExpr slope = analyzer_.Simplify(linear[0]);
+      const int64_t* coefficient = AsConstInt(slope);
       PrimExpr rest = analyzer_.Simplify(Substitute(linear[1], SingleValues()));
       if (coefficient == nullptr || *coefficient <= 0) return std::nullopt;
       // Of a bound that is the same for all tiles unrolling leaves nothing beyond the end, and the buffer may end
@@ -155,7 +156,9 @@ class LoopStack {
     const Var& lane = loops_.back()->loop_var;
     if (UsesUnrolled(difference)) return Var();
     std::vector<PrimExpr> linear = analyzer_.DetectLinear(difference, {lane});
-    const int64_t* coefficient = linear.size() != 2 ? nullptr : AsConstInt(analyzer_.Simplify(linear[0]));
+    if (linear.size() != 2) return Var();
+    const PrimExpr slope = analyzer_.Simplify(linear[0]);
+    const int64_t* coefficient = AsConstInt(slope);
     if (coefficient == nullptr || *coefficient <= 0 || store->indices.size() != 1) return Var();
     const bool stored = arith::UsesVar(store->indices[0], [&](const VarNode* v) { return v == lane.get(); });
     const int64_t* room = store->buffer->shape.size() == 1 ? AsConstInt(store->buffer->shape[0]) : nullptr;

@@ -26,7 +26,8 @@ bool RepeatsValues(const PrimExpr& binding, const std::vector<For>& loops, arith
   if (coefficients.empty()) return false;
   std::vector<std::pair<int64_t, int64_t>> steps;  // and iterations
   for (size_t i = 0; i < loops.size(); ++i) {
-    const int64_t *step = AsConstInt(coefficients[i]), *extent = AsConstInt(analyzer.Simplify(loops[i]->extent));
+    const PrimExpr size = analyzer.Simplify(loops[i]->extent);
+    const int64_t *step = AsConstInt(coefficients[i]), *extent = AsConstInt(size);
     if (step == nullptr || extent == nullptr) return false;
     if (*step != 0 && *extent > 1) steps.emplace_back(std::abs(*step), *extent);
   }
