@@ -232,12 +232,19 @@ class KnownValues::Impl {
     if (IsShapeOf(callee)) {
       return OfShape(call, type);
     }
+    // Whether a shape that only the run knows is that of the elements, the run is asked.
+    if (callee->name == "dyn.reshape" && !AllKnown(Find(call->args[1]))) return {};
     if (op.GetAttr(kReshapeOp, false) || callee->name == "dyn.forget_shape" || callee->name == "copy") {
       const ElementList* same = Find(call->args[0]);
       const auto* from = call->args[0]->checked_type_.as<TensorTypeNode>();
       return same != nullptr && from->dtype == type->dtype ? *same : ElementList();
     }
     return OfCall(call, op);
+  }
+
+  static bool AllKnown(const ElementList* elements) {
+    return elements != nullptr && std::all_of(elements->begin(), elements->end(),
+                                              [](const PrimExpr& e) { return e.defined() && AsConstInt(e); });
   }
 
   /// Dimensions are known from the type.

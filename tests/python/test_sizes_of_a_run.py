@@ -551,6 +551,31 @@ def test_batches_of_a_scan_beside_a_known_one():
         compiled.run(None, {"state": floats(3, 3), "x": x})
 
 
+def test_positions_that_the_model_knows_are_one_for_each_step():
+    """Constant integers of known sizes lost what compares these with those of the run, and one position was that of all steps."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23]>
+    g (float[b, h, s, 4] x) => (y) <float[3, 2] c = {1, 2, 3, 4, 5, 6}, float[3, 2] d = {6, 5, 4, 3, 2, 1}, int64[2, 1] p = {2, 0}> {
+        [it] y = RotaryEmbedding(x, c, d, p)
+    }""")
+    compiled = tvm.compile(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {"x": floats(2, 3, 1, 4)}
+    np.testing.assert_allclose(compiled.run(None, feeds)[0], session.run(None, feeds)[0], rtol=1e-5, atol=1e-5)
+    for steps in (0, 5):
+        with pytest.raises(tvm.Error, match=rf"node 'it' \(RotaryEmbedding\): .* positions 1; expected {steps}"):
+            compiled.run(None, {"x": floats(2, 3, steps, 4)})
+
+
+def test_attention_without_heads_is_refused():
+    """As where the sizes are known before."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 26, "ai.onnx.preview": 1]>
+    g (float[b, h, s, e] q, float[c, i, t, f] k, float[d, j, u, w] v) => (y) { [it] y = ai.onnx.preview.FlexAttention(q, k, v) }""")
+    compiled = tvm.compile(model)
+    assert compiled.run(None, {name: floats(1, 2, 3, 4) for name in "qkv"})[0].shape == (1, 2, 3, 4)
+    with pytest.raises(tvm.Error, match=r"node 'it' \(FlexAttention\): number of heads of keys 0 is out of range; expected at least 1"):
+        compiled.run(None, {name: floats(1, 0, 3, 4) for name in "qkv"})
+
+
 def test_a_scale_whose_size_a_run_knows():
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
     g (int8[m, k] x, float[s] scale) => (y) <int8[2, 3] w = {1, 2, 3, 4, 5, 6}, float t = {0.5}> {

@@ -275,9 +275,10 @@ Expr RepeatHeads(NodeImport& n, const Expr& x, const Expr& q) {
   if (queries == nullptr || heads == nullptr) {
     if (!IsAnyDim(of_q) && StructuralEqual(of_q, of_x)) return x;
     Term count = DimOf(Term(n, q), 1);
-    const Term kept = DimOf(Term(n, x), 1), rest = count - FloorDiv(count, Max(kept, 1)) * kept;
+    const Term kept = AtLeast(DimOf(Term(n, x), 1), 1, "number of heads of keys"),
+               rest = count - FloorDiv(count, kept) * kept;
     count = count + Term(n, CheckedValues(n, rest, "at_most", IntNum(n, 0), "heads of queries left over"));
-    return Term(n, x).Take(FloorDiv(Iota(count) * DimOf(Term(n, x), 1), Max(count, 1)), 1);
+    return Term(n, x).Take(FloorDiv(Iota(count) * kept, Max(count, 1)), 1);
   }
   if (*heads < 1 || *queries % *heads != 0) n.Invalid(StrCat(*queries, " heads of queries and ", *heads, " of keys"));
   const int64_t group = *queries / *heads;
