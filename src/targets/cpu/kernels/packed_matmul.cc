@@ -400,14 +400,19 @@ bool HasOpenRows(const TensorTypeNode* data) {
   return open && batches;
 }
 
+/// Whether the product is that of a row with a matrix that isn't constant, which is read as it is.
+bool IsOneRow(const MatmulProblemNode& p) {
+  return p.m == 1 && !p.constant_b && p.dtype == DataType::Float(32) && p.weight_dtype == p.dtype;
+}
+
 /// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
-LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType out_dtype) {
+LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, bool as_it_goes, DataType out_dtype) {
   const CallNode* call = request.call;
   relay::LayoutArgs& args = request.args;
   const auto* type = args.Type(1);
   size_t rank = type->shape.size();
   const int64_t units = DimValue(type->shape[k_first ? rank - 1 : rank - 2]);
-  if (!IsStatic(type) || PacksAsItGoes(call, type, units)) {
+  if (as_it_goes || !IsStatic(type) || PacksAsItGoes(call, type, units)) {
     return PackingProduct(request, k_first, out_dtype);
   }
   Expr packed = PackColumns(args.Plain(1), type, k_first);
@@ -424,15 +429,6 @@ LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType o
   return LaidOutCall{joins ? relay::RowsApart(product, args.Plain(0), data, units) : product, {}};
 }
 
-std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
-  const Attrs& attrs = request.call->attrs;
-  DataType out_dtype;
-  if (const auto* dense = attrs.as<DenseAttrs>()) out_dtype = dense->out_dtype;
-  if (const auto* matmul = attrs.as<MatmulAttrs>()) out_dtype = matmul->out_dtype;
-  if (const auto* batch = attrs.as<BatchMatmulAttrs>()) out_dtype = batch->out_dtype;
-  return PackedProduct(request, !problem.as<MatmulProblemNode>()->transpose_b, out_dtype);
-}
-
 /// Weights may be kept in 16 bits.
 bool IsFloatProduct(DataType data, DataType weight) {
   const bool float_weight = weight == DataType::Float(32) || weight.is_float16() || weight.is_bfloat16();
@@ -442,13 +438,16 @@ bool IsFloatProduct(DataType data, DataType weight) {
 /// Packing pays always for a constant, for enough rows and columns otherwise.
 std::string WhyNot(const Problem& problem, const Machine&) {
   // With so many rows, packing the right operand takes less time than it saves; it takes longer where the operand has
-  // to be transposed.
-  constexpr int64_t kMinRows = 4, kMinRowsTransposed = 8;
+  // to be transposed, or has few columns.
+  constexpr int64_t kMinRows = 3, kMinRowsNarrow = 4, kMinRowsTransposed = 5, kNarrow = 4 * kBlock;
   const auto& p = *problem.as<MatmulProblemNode>();
   if (!IsFloatProduct(p.dtype, p.weight_dtype)) return "operands aren't float32";
   if (!p.not_packed.empty()) return p.not_packed;
-  if (p.constant_b) return "";
-  const int64_t least = p.transpose_b ? kMinRowsTransposed : kMinRows;
+  if (p.constant_b || IsOneRow(p)) return "";
+  // Rows of the operand that don't fill vectors take longer where it isn't packed.
+  int64_t least = p.n % kBlock == 0 ? kMinRows : kMinRows - 1;
+  if (p.n >= 0 && p.n < kNarrow) least = kMinRowsNarrow;
+  if (p.transpose_b) least = kMinRowsTransposed;
   if (p.m >= 0 && p.m < least) return StrCat("fewer than ", least, " rows share what is packed");
   return p.n >= 0 && p.n < kBlock / 2 ? StrCat("fewer than ", kBlock / 2, " columns") : "";
 }
@@ -522,6 +521,20 @@ Expr TransposedOperand(const Expr& e) {
     source = made->args[0];
   }
   return call->args[0];
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
+  const Attrs& attrs = request.call->attrs;
+  DataType out_dtype;
+  if (const auto* dense = attrs.as<DenseAttrs>()) out_dtype = dense->out_dtype;
+  if (const auto* matmul = attrs.as<MatmulAttrs>()) out_dtype = matmul->out_dtype;
+  if (const auto* batch = attrs.as<BatchMatmulAttrs>()) out_dtype = batch->out_dtype;
+  const auto& p = *problem.as<MatmulProblemNode>();
+  // What is transposed for so few rows is read once more, and stored, if it's packed before.
+  constexpr int64_t kFewRows = 64;
+  const bool few = !p.constant_b && p.m >= 0 && p.m <= kFewRows;
+  const bool as_it_goes = IsOneRow(p) || (few && TransposedOperand(request.args.Plain(1)).defined());
+  return PackedProduct(request, !p.transpose_b, as_it_goes, out_dtype);
 }
 
 /// Plans that the model says to be less than this much better than that of rules of thumb don't take its place.
