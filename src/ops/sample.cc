@@ -213,42 +213,73 @@ Type DeformInfer(const InferContext& context) {
                     data->dtype);
 }
 
+/// Where a tap of each window reads along one dimension, for all channels of a group: the element before its position
+/// and the one after, -1 outside, and how much the latter counts.
+struct AxisSamples {
+  Tensor before, after;
+  Tensor part;  ///< of `after`; the rest is that of `before`
+};
+
+AxisSamples DeformedAxis(const WindowSampleAttrs* a, size_t d, const PrimExpr& size, const Tensor& offset,
+                         DataType real) {
+  const int64_t taps = a->kernel[0] * a->kernel[1];
+  Array<PrimExpr> shape = offset->shape;
+  shape.Set(1, Dim(taps * a->groups));
+  auto number = [&](double value) { return tir::make_const(real, value); };
+  auto position = [&](const Array<PrimExpr>& i) {  // (n, group and tap, row, column)
+    const PrimExpr tap = tir::floormod(i[1], taps);
+    const PrimExpr k = d == 0 ? tir::floordiv(tap, a->kernel[1]) : tir::floormod(tap, a->kernel[1]);
+    const PrimExpr fixed = i[d + 2] * a->strides[d] + k * a->dilations[d] - a->padding[d];
+    const PrimExpr moved = offset(Array<PrimExpr>{i[0], i[1] * 2 + static_cast<int64_t>(d), i[2], i[3]});
+    const PrimExpr at = tir::cast(real, fixed) + tir::cast(real, moved);
+    // What is far outside is as good as just outside.
+    return tir::max(tir::min(at, tir::cast(real, size) + number(1)), number(-2));
+  };
+  const int64_t* known = AsConstInt(size);
+  const DataType place = DataType::Int(known != nullptr && *known < INT32_MAX ? 32 : 64);
+  auto element = [&](int64_t step, const char* name) {
+    return Compute(
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          const PrimExpr at = tir::cast(place, tir::floor(position(i))) + tir::make_const(place, step);
+          const PrimExpr inside = at >= tir::make_zero(place) && at < tir::cast(place, size);
+          return tir::select(inside, at, tir::make_const(place, -1));
+        },
+        StrCat("deformed_", name, d), "table");
+  };
+  const Tensor part = Compute(
+      shape, [&](const Array<PrimExpr>& i) { return position(i) - tir::floor(position(i)); },
+      StrCat("deformed_part", d), "table");
+  return {element(0, "before"), element(1, "after"), part};
+}
+
 Array<Tensor> DeformCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<WindowSampleAttrs>();
   const Tensor &x = inputs[0], &offset = inputs[1], &mask = inputs[2];
   const TensorTypeNode* out = OutTensor(out_type);
   const int64_t taps = a->kernel[0] * a->kernel[1];
-  const PrimExpr height = x->shape[2], width = x->shape[3];
   const DataType real = x->dtype.bits() < 32 ? DataType::Float(32) : x->dtype;
-  auto number = [&](double value) { return tir::make_const(real, value); };
-  auto element = [&](const PrimExpr& n, const PrimExpr& c, const PrimExpr& y, const PrimExpr& xx) {
-    PrimExpr inside = y >= Index(0) && y < height && xx >= Index(0) && xx < width;
-    PrimExpr value = x(Array<PrimExpr>{n, c, Clamp(y, Index(0), height - 1), Clamp(xx, Index(0), width - 1)});
-    return tir::select(inside, tir::cast(real, value), number(0));
-  };
+  const AxisSamples rows = DeformedAxis(a, 0, x->shape[2], offset, real),
+                    columns = DeformedAxis(a, 1, x->shape[3], offset, real);
   auto body = [&](const Array<PrimExpr>& i) {
     PrimExpr channel = tir::floordiv(i[1], taps), tap = tir::floormod(i[1], taps);
     PrimExpr group = tir::floordiv(channel, tir::max(tir::floordiv(x->shape[1], a->groups), Index(1)));
-    PrimExpr shift = group * taps + tap;
-    auto place = [&](size_t d) {
-      PrimExpr k = d == 0 ? tir::floordiv(tap, a->kernel[1]) : tir::floormod(tap, a->kernel[1]);
-      PrimExpr fixed = i[d + 2] * a->strides[d] + k * a->dilations[d] - a->padding[d];
-      PrimExpr moved = offset(Array<PrimExpr>{i[0], shift * 2 + static_cast<int64_t>(d), i[2], i[3]});
-      return tir::cast(real, fixed) + tir::cast(real, moved);
+    const Array<PrimExpr> at{i[0], group * taps + tap, i[2], i[3]};
+    const PrimExpr zero = tir::make_zero(real), one = tir::make_const(real, 1);
+    auto element = [&](const PrimExpr& row, const PrimExpr& column) {
+      auto safe = [](const PrimExpr& place) {
+        return tir::cast(DataType::Int(64), tir::max(place, tir::make_zero(place.dtype())));
+      };
+      const PrimExpr value = x(Array<PrimExpr>{i[0], channel, safe(row), safe(column)});
+      const PrimExpr inside = row >= tir::make_zero(row.dtype()) && column >= tir::make_zero(column.dtype());
+      return tir::select(inside, tir::cast(real, value), zero);
     };
-    // What is far outside is as good as just outside.
-    auto bounded = [&](const PrimExpr& p, const PrimExpr& size) {
-      return tir::max(tir::min(p, tir::cast(real, size) + number(1)), number(-2));
+    auto along = [&](const PrimExpr& row) {
+      return element(row, columns.before(at)) * (one - columns.part(at)) +
+             element(row, columns.after(at)) * columns.part(at);
     };
-    PrimExpr y = bounded(place(0), height), xx = bounded(place(1), width);
-    PrimExpr y0 = tir::floor(y), x0 = tir::floor(xx), ty = y - y0, tx = xx - x0;
-    PrimExpr row = tir::cast(DataType::Int(64), y0), column = tir::cast(DataType::Int(64), x0);
-    PrimExpr top =
-        element(i[0], channel, row, column) * (number(1) - tx) + element(i[0], channel, row, column + 1) * tx;
-    PrimExpr bottom =
-        element(i[0], channel, row + 1, column) * (number(1) - tx) + element(i[0], channel, row + 1, column + 1) * tx;
-    PrimExpr value = top * (number(1) - ty) + bottom * ty;
-    if (mask.ndim() == 4) value = value * tir::cast(real, mask(Array<PrimExpr>{i[0], shift, i[2], i[3]}));
+    PrimExpr value = along(rows.before(at)) * (one - rows.part(at)) + along(rows.after(at)) * rows.part(at);
+    if (mask.ndim() == 4) value = value * tir::cast(real, mask(at));
     return tir::cast(out->dtype, value);
   };
   return {Compute(out->shape, body, "deformable_columns", tag::kInjective)};
