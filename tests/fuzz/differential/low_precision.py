@@ -140,7 +140,8 @@ def moved_bytes(g):
         alike = [v for v in fitting if all(a.shape == b.shape for a, b in zip(v.arrays, x.arrays))]
         y = g.add(how.title(), [x, _fake(g, g.pick(alike), _scale(g), _zero(g))])[0]
     elif how == "pool":
-        kernel = [g.integer(1, 3) for _ in range(x.rank - 2)]
+        # Where a window is larger than the operand, ONNX Runtime has another size.
+        kernel = [g.integer(1, min(3, *(a.shape[i] for a in x.arrays))) for i in range(2, x.rank)]
         y = g.add(g.pick(["MaxPool", "MaxPool", "AveragePool"]), [x], kernel_shape=kernel, strides=[g.integer(1, 2) for _ in kernel])[0]
     elif how == "mean":
         y = g.add("GlobalAveragePool", [x])[0]
