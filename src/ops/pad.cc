@@ -115,7 +115,8 @@ PrimExpr MirroredIndex(const PrimExpr& p, const PrimExpr& n, bool symmetric) {
   return Clamp(tir::select(low >= n, high, low), Index(0), n - 1);
 }
 
-/// A tensor whose elements are elements of `x`, dimension by dimension.
+/// A tensor whose elements are elements of `x`, dimension by dimension. Those of a row that are where they were are
+/// said to be: loops over them are copies.
 Array<Tensor> IndexPad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& pairs, const Type& out_type,
                        const std::function<PrimExpr(PrimExpr, PrimExpr)>& source, const char* name) {
   return {Compute(
@@ -126,6 +127,10 @@ Array<Tensor> IndexPad(const Tensor& x, const std::vector<std::pair<int64_t, int
           if (IsEmptyDim(x->shape[d])) return tir::make_zero(x->dtype);
           PrimExpr p = pairs[d].first == 0 ? i[d] : i[d] - pairs[d].first;
           at.push_back(pairs[d].first <= 0 && pairs[d].second <= 0 ? p : source(p, x->shape[d]));
+          if (d + 1 < i.size() || at[d].same_as(p)) continue;
+          Array<PrimExpr> row = at;
+          row.Set(d, p);
+          return tir::if_then_else(p >= 0 && p < x->shape[d], x(row), x(at));
         }
         return x(at);
       },
@@ -137,7 +142,10 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
   const Tensor& x = inputs[0];
   auto pairs = PadPairs(a->pad_width, x.ndim());
   if (a->pad_mode == "edge") {
-    auto nearest = [](const PrimExpr& p, const PrimExpr& n) { return Clamp(p, Index(0), n - 1); };
+    // Chosen, not computed: the ends of rows are no gathers.
+    auto nearest = [](const PrimExpr& p, const PrimExpr& n) {
+      return tir::select(p < 0, Index(0), tir::select(p >= n, n - 1, p));
+    };
     return IndexPad(x, pairs, out_type, nearest, "pad_edge");
   }
   if (a->pad_mode == "reflect") {
