@@ -82,8 +82,8 @@ struct Kernel {
 /// The kernel that a call runs; `call` is null where that can't be part of a chain.
 Kernel KernelOf(const CallNode* call) {
   Kernel kernel;
+  if (!IsFusedCall(call)) return kernel;
   const auto* func = call->op.as<FunctionNode>();
-  if (func == nullptr || !func->is_primitive() || func->attrs->dict.size() != 1) return kernel;
   for (const Var& param : func->params) {
     if (TensorTypeOf(param) == nullptr) return kernel;
   }
@@ -218,14 +218,6 @@ class RowFuser : public ExprMutator {
     return func->is_primitive() ? GetRef<Expr>(func) : ExprMutator::VisitExpr_(func);
   }
 
-  static Call CallPrimitive(const Array<Var>& params, const Expr& body, const Array<Expr>& args, const Span& span,
-                            bool reshape_only = false) {
-    Map<String, ObjectRef> attrs;
-    attrs.Set(attr::kPrimitive, IntImm(DataType::Int(32), 1));
-    if (reshape_only) attrs.Set(attr::kReshapeOnly, IntImm(DataType::Int(32), 1));
-    return Call(Function(params, body, Type(), {}, DictAttrs(attrs), span), args, Attrs(), {}, span);
-  }
-
   Expr Join(const Chain& chain) {
     std::unordered_map<const Object*, Expr> value_of;
     Array<Var> params;
@@ -252,13 +244,10 @@ class RowFuser : public ExprMutator {
   /// A function of what moves the elements of `rows`.
   static Expr Move(const Kernel& last, const Expr& rows) {
     const Var param("p0", last.body->checked_type());
-    Expr body = param;
-    bool reshape_only = true;
-    for (size_t i = last.moved.size(); i-- > 0;) {
-      const CallNode* moved = last.moved[i];
-      body = Call(moved->op, {body}, moved->attrs, moved->type_args, moved->span);
-      reshape_only = reshape_only && GetRef<Op>(moved->op.as<OpNode>()).GetAttr(kReshapeOp, false);
-    }
+    const Expr body = ApplyAll(last.moved, param);
+    const bool reshape_only = std::all_of(last.moved.begin(), last.moved.end(), [](const CallNode* moved) {
+      return GetRef<Op>(moved->op.as<OpNode>()).GetAttr(kReshapeOp, false);
+    });
     return CallPrimitive({param}, body, {rows}, last.call->span, reshape_only);
   }
 

@@ -198,6 +198,26 @@ Expr RebuildLets(const std::vector<LetWithValue>& lets, Expr body) {
   return body;
 }
 
+bool IsFusedCall(const CallNode* call) {
+  const auto* func = call->op.as<FunctionNode>();
+  return func != nullptr && func->is_primitive() && func->attrs->dict.size() == 1;
+}
+
+Call CallPrimitive(const Array<Var>& params, const Expr& body, const Array<Expr>& args, const Span& span,
+                   bool reshape_only) {
+  Map<String, ObjectRef> attrs;
+  attrs.Set(attr::kPrimitive, IntImm(DataType::Int(32), 1));
+  if (reshape_only) attrs.Set(attr::kReshapeOnly, IntImm(DataType::Int(32), 1));
+  return Call(Function(params, body, Type(), {}, DictAttrs(attrs), span), args, Attrs(), {}, span);
+}
+
+Expr ApplyAll(const std::vector<const CallNode*>& calls, Expr value) {
+  for (size_t i = calls.size(); i-- > 0;) {
+    value = Call(calls[i]->op, {value}, calls[i]->attrs, calls[i]->type_args, calls[i]->span);
+  }
+  return value;
+}
+
 Function WithBody(const Function& func, const Expr& body) {
   if (body.same_as(func->body)) return func;
   return Function(func->params, body, func->ret_type, func->type_params, func->attrs, func->span);

@@ -82,6 +82,13 @@ Expr ReplaceByRule(const Rule* rule, const CallNode* pre, const Expr& post) {
   return replaced.defined() ? WithPlaceOf(replaced, call) : post;
 }
 
+/// Whether a call is one of a function as FuseOps makes them, which says nothing of itself but that it is a kernel.
+bool IsFusedCall(const CallNode* call);
+/// A call of a function that becomes a kernel, or of one that only says what shape its operand has.
+Call CallPrimitive(const Array<Var>& params, const Expr& body, const Array<Expr>& args, const Span& span,
+                   bool reshape_only = false);
+/// What calls of one operand each, the last first, make of `value`.
+Expr ApplyAll(const std::vector<const CallNode*>& calls, Expr value);
 /// `func` with another body; the same object when the body is the same.
 Function WithBody(const Function& func, const Expr& body);
 /// A copy in which each bound variable is a new one. (inline.cc)

@@ -12,6 +12,7 @@
 #include "passes/reshape_last.h"
 #include "passes/share_kernels.h"
 #include "passes/split_args.h"
+#include "passes/split_reshapes.h"
 #include "passes/widen_floats.h"
 
 namespace treadle::relay {
@@ -66,6 +67,7 @@ void RegisterPasses() {
   RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
   RegisterPass("CheckIndices", [] { return transform::CheckIndices(); });
   RegisterPass("SplitArgs", [] { return transform::SplitArgs(transform::kMaxJoined); });
+  RegisterPass("SplitReshapes", [] { return transform::SplitReshapes(); });
   RegisterPass("FuseRows", [] { return transform::FuseRows(); });
   RegisterPass("FuseSiblings", [] { return transform::FuseSiblings(int64_t{1} << 20); });
   RegisterPass("ShareKernels", [] { return transform::ShareKernels(); });

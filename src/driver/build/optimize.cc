@@ -22,6 +22,7 @@
 #include "passes/reshape_last.h"
 #include "passes/share_kernels.h"
 #include "passes/split_args.h"
+#include "passes/split_reshapes.h"
 #include "passes/widen_floats.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
@@ -227,6 +228,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   passes.push_back(Rematerialize());
   passes.push_back(SplitArgs(kMaxJoined));
   passes.push_back(FuseOps());
+  passes.push_back(SplitReshapes());
   const Target& target = build.default_target();
   if (one_device && !IsDevice(target)) {
     const PassContext context = PassContext::Current();
