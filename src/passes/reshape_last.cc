@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ReshapeLast: f(reshape(product)) becomes reshape(f(product)), for functions f of each element, or of it and its
 // column (biases, scales). Products of tensors of any rank are imported as those of matrices, with reshapes around
-// them.
+// them. So do functions of each element after a layout that is changed back: the change is scheduled by its dimensions,
+// which a reshape joins.
 #include "passes/reshape_last.h"
 
 #include <algorithm>
@@ -57,6 +58,7 @@ class ReshapeSinker : public MixedModeMutator {
     for (size_t i = 0; i < call->args.size(); ++i) {
       const Array<PrimExpr> from = ReshapedFrom(pre->args[i], call->args[i]);
       if (from.empty() || !ShapesEqual(TensorTypeOf(pre->args[i])->shape, type->shape)) continue;
+      const bool columns = ShapesEqual({from.back()}, {type->shape.back()});
       const auto* reshape = call->args[i].as<CallNode>();
       Array<Expr> args = call->args;
       args.Set(i, reshape->args[0]);
@@ -66,7 +68,7 @@ class ReshapeSinker : public MixedModeMutator {
         if (!same.empty() && HasSizes(from) && HasSizes(type->shape) && ShapesEqual(same, from) &&
             ShapesEqual(other->shape, type->shape)) {
           args.Set(1 - i, call->args[1 - i].as<CallNode>()->args[0]);
-        } else if (other == nullptr || other->shape.size() > 1) {
+        } else if (other == nullptr || other->shape.size() > (columns ? 1 : 0)) {
           continue;
         }
       }
@@ -80,15 +82,18 @@ class ReshapeSinker : public MixedModeMutator {
     return post;
   }
 
-  /// The shape that a reshape of a product had before; empty where `post`, which was `pre`, is none that keeps columns.
+  /// The shape that a reshape of a product, or of what is in another layout again, had before; empty where `post`,
+  /// which was `pre`, is none, or one of a product that doesn't keep columns.
   Array<PrimExpr> ReshapedFrom(const Expr& pre, const Expr& post) const {
     if (const auto known = moved_.find(post); known != moved_.end()) return known->second;
     const CallNode* before = AsReshape(pre);
-    if (before == nullptr || AsReshape(post) == nullptr || !EndsInProduct(before->args[0])) return {};
+    if (before == nullptr || AsReshape(post) == nullptr) return {};
+    const bool changed_back = AsCallOf(before->args[0], "layout_transform") != nullptr;
+    if (!changed_back && !EndsInProduct(before->args[0])) return {};
     const auto *from = TensorTypeOf(before->args[0]), *to = TensorTypeOf(pre);
     if (from == nullptr || to == nullptr || from->shape.empty() || to->shape.empty()) return {};
     if (IsAnyDim(from->shape.back())) return {};
-    return ShapesEqual({from->shape.back()}, {to->shape.back()}) ? from->shape : Array<PrimExpr>();
+    return changed_back || ShapesEqual({from->shape.back()}, {to->shape.back()}) ? from->shape : Array<PrimExpr>();
   }
 
   /// The reshapes that this pass has made: the shapes of their operands, which have no types yet.

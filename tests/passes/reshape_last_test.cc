@@ -25,6 +25,18 @@ TEST(ReshapeLast, OperandsOfOneProductMoveTogether) {
               "%0 = nn.dense(%x, %w); reshape(multiply(%0, sigmoid(%0)), newshape=[2, 3, 8])");
 }
 
+/// The change of layout is scheduled by its own dimensions, whatever becomes of columns.
+TEST(ReshapeLast, WhatFollowsAChangeOfLayoutComesFirst) {
+  const std::string head = R"(fn (%x: Tensor[(1, 2, 3, 5, 16), uint8], %b: Tensor[(480), float32]) {
+  %0 = layout_transform(%x, src_layout="NCHW16c", dst_layout="NCHW"); )";
+  ExpectPass(transform::ReshapeLast(),
+             head + R"(multiply(cast(reshape(%0, newshape=[1, 480]), dtype="float32"), 2f) })",
+             head + R"(reshape(multiply(cast(%0, dtype="float32"), 2f), newshape=[1, 480]) })");
+  const std::string columns = head + R"(multiply(cast(reshape(%0, newshape=[1, 480]), dtype="float32"), %b) })";
+  ExpectPass(transform::ReshapeLast(), columns,
+             head + R"(multiply(reshape(cast(%0, dtype="float32"), newshape=[1, 480]), %b) })");
+}
+
 TEST(ReshapeLast, OthersStay) {
   for (const char* body : {"exp(reshape(%x, newshape=[2, 3, 4]))",           // no product
                            "exp(reshape(nn.dense(%x, %w), newshape=[48]))",  // columns aren't kept
