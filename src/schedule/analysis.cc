@@ -138,6 +138,27 @@ bool UsesAxesOutsideIndices(const PrimExpr& e) {
   return visitor.found;
 }
 
+/// The number of elements before one of a buffer; undefined where sizes are dynamic.
+PrimExpr OffsetOf(const tir::Buffer& buffer, const Array<PrimExpr>& indices) {
+  PrimExpr offset(int64_t{0});
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const int64_t* extent = AsConstInt(buffer->shape[d]);
+    if (extent == nullptr) return {};
+    offset = offset * PrimExpr(*extent) + tir::cast(DataType::Int(64), indices[d]);
+  }
+  return offset;
+}
+
+/// Whether a load, of an operand of another shape, reads the element at the offset that the block writes.
+bool IsReshapedRead(const tir::Block& node, const tir::BufferStoreNode* store, const BufferLoadNode* load) {
+  const PrimExpr from = OffsetOf(load->buffer, load->indices), to = OffsetOf(store->buffer, store->indices);
+  if (!from.defined() || !to.defined()) return false;
+  arith::Analyzer analyzer;
+  for (const tir::IterVar& v : node->iter_vars)
+    analyzer.Bind(v->var, tir::Range::FromMinExtent(v->dom->min, v->dom->extent));
+  return tir::is_zero(analyzer.Simplify(from - to));
+}
+
 }  // namespace
 
 bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
@@ -157,7 +178,7 @@ bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
   bool flat = identity(store->buffer, store->indices);
   tir::PostOrderVisit(store->value, [&](const ObjectRef& e) {
     const auto* load = e.as<BufferLoadNode>();
-    if (load == nullptr || identity(load->buffer, load->indices)) return;
+    if (load == nullptr || identity(load->buffer, load->indices) || IsReshapedRead(node, store, load)) return;
     // One element for all is fine, and so is one of a table, that elements choose.
     for (const PrimExpr& index : load->indices) flat &= !UsesAxesOutsideIndices(index);
   });

@@ -18,6 +18,12 @@ CASES = {
     "flat": ((4, 1225), "tanh(%x)"),
     "transposed": ((2, 100, 100), "tanh(transpose(%x, axes=[0, 2, 1]))"),
     "sums": ((5, 196), "sum(%x, axis=[1])"),
+    # Operands of other dimensions: the loops weren't taken for those of one row, and ran element by element.
+    "reshaped": ((1, 980), "tanh(reshape(%x, newshape=[1, 20, 7, 7]))"),
+    "reshaped_back": ((1, 20, 7, 7), "tanh(reshape(%x, newshape=[980]))"),
+    "reshaped_scaled": ((1, 980), "tanh(multiply(reshape(%x, newshape=[20, 7, 7]), "
+                                  "reshape(strided_slice(%x, begin=[0], end=[20], strides=[1], axes=[1]), "
+                                  "newshape=[20, 1, 1])))"),
 }
 
 
@@ -33,6 +39,9 @@ def expected(name, x):
         return np.tanh(x.transpose(0, 2, 1))
     if name == "flat":
         return np.tanh(x)
+    if name.startswith("reshaped"):
+        shape = {"reshaped": (1, 20, 7, 7), "reshaped_back": (980,), "reshaped_scaled": (20, 7, 7)}[name]
+        return np.tanh(x.reshape(shape) * (x[0, :20].reshape(20, 1, 1) if name == "reshaped_scaled" else 1))
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 
@@ -48,7 +57,8 @@ def test_results_are_those_of_numpy(name, target):
     np.testing.assert_allclose(executor.get_output(0).numpy(), expected(name, x), rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name, lanes", [("softmax", 16), ("softmax_long", 16), ("flat", 16), ("transposed", 8)])
+@pytest.mark.parametrize("name, lanes", [("softmax", 16), ("softmax_long", 16), ("flat", 16), ("transposed", 8),
+                                         ("reshaped", 16), ("reshaped_back", 16), ("reshaped_scaled", 16)])
 def test_vectors_are_full(name, lanes, tmp_path):
     """196 = 4 x 49 had vectors of 4 lanes: a softmax of such rows took three times as long as one of 197."""
     (tmp_path / "m.relay").write_text(source(*CASES[name]))

@@ -106,6 +106,19 @@ std::pair<int, int64_t> InnermostAxisInParts(const tir::Block& node, size_t coun
   return {-1, 0};
 }
 
+namespace {
+
+/// Whether what a load reads along two axes is one row in memory: two dimensions that a reshape has joined.
+bool IsOneRowInMemory(const tir::Block& node, const tir::BufferLoadNode* load, size_t outer, size_t inner) {
+  const int64_t extent = ExtentOf(node, inner);
+  if (extent < 0 || ExtentOf(node, outer) < 0) return false;
+  const std::optional<int64_t> far = StrideAlong(node, load, node->iter_vars[outer]->var);
+  const std::optional<int64_t> near = StrideAlong(node, load, node->iter_vars[inner]->var);
+  return far && near && *far != kFarApart && *near != kFarApart && *far == extent * *near;
+}
+
+}  // namespace
+
 bool AreOneRow(const tir::Block& node, int first) {
   const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
   const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;
@@ -114,7 +127,9 @@ bool AreOneRow(const tir::Block& node, int first) {
   bool fits = true;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
     const auto* load = e.as<tir::BufferLoadNode>();
-    if (load == nullptr) return;
+    if (load == nullptr || !fits) return;
+    const auto axis = static_cast<size_t>(first);
+    if (IsOneRowInMemory(node, load, axis, axis + 1)) return;
     for (size_t d = 0; d < load->indices.size(); ++d) {
       bool used = false;
       tir::PostOrderVisit(load->indices[d],
