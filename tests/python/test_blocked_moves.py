@@ -67,3 +67,40 @@ def test_planes_are_interleaved(target, dtype, planes, tmp_path):
                    check=True, capture_output=True, timeout=300)
     text = "".join(path.read_text() for path in tmp_path.glob("*.ll"))
     assert "shufflevector" in text and text.count("insertelement") < 8
+
+
+# 36 channels follow 36 others; both are padded to blocks of 16, and what follows them is rounded.
+JOINED = """#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 3, 4, 5, 16), float32], %y: Tensor[(1, 3, 4, 5, 16), float32], %s: float32) {
+  %0 = strided_slice(layout_transform(%x, src_layout="NCHW16c", dst_layout="NCHW"), begin=[0], end=[36], strides=[1], axes=[1]);
+  %1 = strided_slice(layout_transform(%y, src_layout="NCHW16c", dst_layout="NCHW"), begin=[0], end=[36], strides=[1], axes=[1]);
+  %2 = (multiply(%0, %s), %1);
+  %3 = layout_transform(nn.pad(concatenate(%2, axis=1), 0f, pad_width=[[0, 0], [0, 8], [0, 0], [0, 0]]), src_layout="NCHW",
+                        dst_layout="NCHW16c");
+  round(divide(%3, %s))
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=x86-64-v3", "c", "stackvm"])
+def test_joined_channels_are_those_of_numpy(target):
+    r = np.random.default_rng(0)
+    x, y = (r.standard_normal((1, 3, 4, 5, 16)).astype("f4") for _ in range(2))
+    built = treadle.relay.build(treadle.relay.fromtext(JOINED), target)
+    executor = treadle.contrib.graph_executor.GraphModule(built["default"](treadle.cpu()))
+    scale = np.float32(0.25)
+    executor.run(x=x, y=y, s=scale)
+    a, b = (v.transpose(0, 1, 4, 2, 3).reshape(1, 48, 4, 5)[:, :36] for v in (x, y))
+    joined = np.pad(np.concatenate([a * scale, b], 1), [(0, 0), (0, 8), (0, 0), (0, 0)])
+    expected = np.round(joined / scale).reshape(1, 5, 16, 4, 5).transpose(0, 1, 3, 4, 2)
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)
+
+
+def test_joined_channels_are_computed_in_vectors(tmp_path):
+    """Conditions of lanes that all decide alike, and a scalar under them, left the loop to run element by element."""
+    (tmp_path / "m.relay").write_text(JOINED)
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.relay", "-o", tmp_path / "m.so", "--target",
+                    "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3", "--dump", "tir", "--dump-dir", tmp_path],
+                   check=True, capture_output=True, timeout=300)
+    lines = [line for line in (tmp_path / "tir.tir").read_text().splitlines() if "nearbyint(" in line]
+    assert lines and all(line.split(" = ")[0].strip().endswith(("1i64, 4)]", "1i64, 16)]")) for line in lines), lines

@@ -397,6 +397,39 @@ TEST(VectorizeLoop, WhatAllLanesDecideAlikeIsDecidedOnce) {
              "A[ramp(0, 1, 4)] = @tir.if_then_else((n == 1), broadcast(A[0], 4), A[ramp(n, 1, 4)], dtype=float32x4)");
 }
 
+/// Channels in vectors of four, those of one operand after 36 of another: lanes of a vector are on one side.
+TEST(VectorizeLoop, GroupsOfLanesThatALimitDoesNotCutAreOnOneSideOfIt) {
+  const auto expect = [](const std::string& condition, const std::string& decided) {
+    ExpectBody(VectorizeLoop,
+               "for (i: int32, 0, 4) vectorized { A[i] = @tir.if_then_else(" + condition +
+                   ", A[n*4 + i], 0f32, dtype=float32) }",
+               "A[ramp(0, 1, 4)] = @tir.if_then_else(" + decided +
+                   ", A[ramp(n*4, 1, 4)], broadcast(0f32, 4), dtype=float32x4)");
+  };
+  expect("(n*4 + i) < 36", "(n*4) < 36");
+  expect("(n*4 + i) >= 36", "(n*4) >= 36");
+  expect("36 > (n*4 + i)", "36 > (n*4)");
+  expect("36 <= (n*4 + i)", "36 <= (n*4)");
+}
+
+TEST(VectorizeLoop, LimitsWithinGroupsOfLanesDecideForEach) {
+  for (const char* condition : {"(n*4 + i) < 37", "(n*4 + i) <= 36", "(n*2 + i) < 36"}) {
+    const PrimFunc func = ParsePrimFunc(std::string(kHead) + "for (i: int32, 0, 4) vectorized { A[i] = select(" +
+                                        condition + ", A[i], 0f32) } }");
+    EXPECT_THAT(AsText(VectorizeLoop(func, LowerConfig()), false), HasSubstr("broadcast(3")) << condition;
+  }
+}
+
+/// A scalar operand was no reason to run a loop over lanes: it is there whether any lane reads it or not.
+TEST(VectorizeLoop, WhatIsAlwaysThereIsReadUnderAnyCondition) {
+  ExpectBody(VectorizeLoop,
+             "for (i: int32, 0, 4) vectorized { A[i] = @tir.if_then_else((7 < (n + i)), A[n + i] * A[3], 0f32, "
+             "dtype=float32) }",
+             "A[ramp(0, 1, 4)] = select((broadcast(7, 4) < ramp(n, 1, 4)), (@tir.masked_load(A[ramp(n, 1, 4)], "
+             "(broadcast(7, 4) < ramp(n, 1, 4)), broadcast(0f32, 4), dtype=float32x4)*broadcast(A[3], 4)), "
+             "broadcast(0f32, 4))");
+}
+
 TEST(VectorizeLoop, LanesThatBeginLateAreALoop) {
   const char* const loop = "(i: int32, 0, 4) %{ if (7 < (n + i)) { A[i] = A[n + 32] * A[n + i] } }";
   const auto text = [&](const std::string& kind) {

@@ -113,13 +113,32 @@ class Vectorizer : public FoldingMutator {
   TREADLE_VECTORIZE_BINARY(Max)
   TREADLE_VECTORIZE_BINARY(EQ)
   TREADLE_VECTORIZE_BINARY(NE)
-  TREADLE_VECTORIZE_BINARY(LT)
-  TREADLE_VECTORIZE_BINARY(LE)
-  TREADLE_VECTORIZE_BINARY(GT)
-  TREADLE_VECTORIZE_BINARY(GE)
   TREADLE_VECTORIZE_BINARY(And)
   TREADLE_VECTORIZE_BINARY(Or)
 #undef TREADLE_VECTORIZE_BINARY
+
+  /// A comparison of its first or its second operand, which the other is a limit of: one decides for all lanes where
+  /// they are a group of values and the limit is where such a group begins.
+  template <typename Ref, typename Node>
+  PrimExpr Comparison(const Node* op, bool first) {
+    PrimExpr a = VisitExpr(op->a), b = VisitExpr(op->b);
+    if (a.same_as(op->a) && b.same_as(op->b)) return GetRef<PrimExpr>(op);
+    if (a.dtype().is_scalar() && b.dtype().is_scalar()) return Ref(a, b);
+    const auto* ramp = (first ? a : b).template as<RampNode>();
+    const PrimExpr& limit = first ? b : a;
+    const int64_t* stride = ramp != nullptr ? AsConstInt(ramp->stride) : nullptr;
+    if (stride != nullptr && *stride >= 1 && limit.dtype().is_scalar()) {
+      const int64_t reach = *stride * lanes_;
+      if (KnownDivisor(ramp->base) % reach == 0 && KnownDivisor(limit) % reach == 0) {
+        return first ? Ref(ramp->base, b) : Ref(a, ramp->base);
+      }
+    }
+    return Ref(ToLanes(a, lanes_), ToLanes(b, lanes_));
+  }
+  PrimExpr VisitExpr_(const LTNode* op) override { return Comparison<LT>(op, true); }
+  PrimExpr VisitExpr_(const GENode* op) override { return Comparison<GE>(op, true); }
+  PrimExpr VisitExpr_(const GTNode* op) override { return Comparison<GT>(op, false); }
+  PrimExpr VisitExpr_(const LENode* op) override { return Comparison<LE>(op, false); }
 
   PrimExpr VisitExpr_(const NotNode* op) override {
     PrimExpr a = VisitExpr(op->a);
@@ -164,7 +183,7 @@ class Vectorizer : public FoldingMutator {
     }
     Array<PrimExpr> indices = op->indices.Map([this](const PrimExpr& e) { return VisitExpr(e); });
     if (indices.same_as(op->indices)) {
-      ReadOnce();
+      if (!IsAlwaysThere(op)) ReadOnce();
       return GetRef<PrimExpr>(op);
     }
     if (indices.size() != 1 || op->buffer->dtype.lanes() != 1) throw NoVectorForm();
@@ -314,6 +333,16 @@ class Vectorizer : public FoldingMutator {
     if (const auto* call = e.as<CallNode>(); call && IsCallTo(call, "tir.likely")) return TakeOffLikely(call->args[0]);
     if (const auto* op = e.as<AndNode>()) return And(TakeOffLikely(op->a), TakeOffLikely(op->b));
     return e;
+  }
+
+  /// Whether an element can be read under no condition: one at a number within the buffer.
+  static bool IsAlwaysThere(const BufferLoadNode* load) {
+    for (size_t d = 0; d < load->indices.size(); ++d) {
+      const int64_t* index = AsConstInt(load->indices[d]);
+      const int64_t* extent = AsConstInt(load->buffer->shape[d]);
+      if (index == nullptr || extent == nullptr || *index < 0 || *index >= *extent) return false;
+    }
+    return load->indices.size() == load->buffer->shape.size();
   }
 
   /// Reading what is the same for all lanes, under conditions that differ by lane where no lane may be allowed to.

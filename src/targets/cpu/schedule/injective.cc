@@ -70,7 +70,8 @@ bool IsScattered(Schedule& sch, const BlockRV& block, int64_t lanes) {
     const auto* call = e.as<tir::CallNode>();
     calls |= call != nullptr && tir::CostOf(call) != tir::CallCost::kCast;
   });
-  if (calls) return false;
+  // Where lanes of a vector differ in a condition, they are computed one by one.
+  if (calls && !IsInCondition(node, node->iter_vars.size() - 1)) return false;
   const tir::Var last = node->iter_vars.back()->var;
   const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
   return std::any_of(loads.begin(), loads.end(), [&](const tir::BufferLoadNode* load) {
