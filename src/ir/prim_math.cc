@@ -298,6 +298,7 @@ constexpr Intrinsic kIntrinsics[] = {
     {"pack_shorts", 2, kP, "the word (int32) of two int16, the first in the low half"},
     {"dot_shorts", 2, kP, "sum of products of the int16 of two words"},
     {"round_clamped", 3, kP, "(x, low, high): clamped and rounded half to even, as int32; NaN becomes low"},
+    {"divide_by_scale", 2, kP, "(x, scale): x / scale, for a scale between 2^-100 and 2^100 that neighbours share"},
     {"pack_pair", 2, kP, "the word (int32) of two bfloat16, the first in the low half"},
     {"pair_half", 1, kP,
      "a float32 as one of the bfloat16 of pack_pair: rounded, perhaps to 0 below the least normal one",

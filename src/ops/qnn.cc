@@ -257,6 +257,23 @@ Array<Tensor> RoundClampCompute(const Attrs&, const Array<Tensor>& inputs, const
       "round_clamp", tag::kElemWise)};
 }
 
+/// data, scale: float32, the scale of rank 0.
+Type DivideByScaleInfer(const InferContext& context) {
+  const auto *data = context.Tensor(0, "data"), *scale = context.Tensor(1, "scale");
+  for (const auto* type : {data, scale}) {
+    if (type->dtype != DataType::Float(32)) throw DTypeError(StrCat("operands must be float32, not ", type->dtype));
+  }
+  CheckRank(scale, 0, "scale");
+  return TensorType(data->shape, data->dtype);
+}
+
+Array<Tensor> DivideByScaleCompute(const Attrs&, const Array<Tensor>& inputs, const Type&) {
+  return {Compute(
+      inputs[0]->shape,
+      [&](const Array<PrimExpr>& i) { return tir::divide_by_scale(inputs[0](i), inputs[1](Array<PrimExpr>())); },
+      "divide_by_scale", tag::kElemWise)};
+}
+
 /// data (8 bits), table (256).
 Type LookupInfer(const InferContext& context) {
   const auto *data = context.Tensor(0, "data"), *table = context.Tensor(1, "table");
@@ -337,6 +354,14 @@ void RegisterQnnOps() {
       .Set(kOpPattern, OpPatternKind::kBroadcast)
       .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kCompute, FTECompute(RoundClampCompute));
+  OpRegistration("qnn.contrib_divide_by_scale")
+      .Describe("data / scale, where no more is known of the scale than that it is between 2^-100 and 2^100.")
+      .Arguments({{"data", "Tensor", "float32"}, {"scale", "Tensor", "Scalar, between 2^-100 and 2^100"}})
+      .SupportLevel(11)
+      .Relation(Rule<DivideByScaleInfer>)
+      .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(kFiniteRule, FiniteRule::kByScalar)
+      .Set(kCompute, FTECompute(DivideByScaleCompute));
   OpRegistration("qnn.contrib_lookup")
       .Describe("The table's entry for each byte, in the order of their bits.")
       .Arguments({{"data", "Tensor", "uint8 or int8"}, {"table", "Tensor", "256 entries"}})

@@ -13,6 +13,7 @@
 #include "passes/pass_util.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/qnn.h"
+#include "treadle/tir/byte_ops.h"
 
 namespace treadle::relay {
 namespace {
@@ -67,12 +68,15 @@ class NumberLifter : public MixedModeMutator {
     const auto* attrs = call->attrs_as<ops::RoundClipAttrs>();
     auto number = [](double value) { return ops::ScalarConstant(DataType::Float(32), value); };
     const Constant low = number(attrs->a_min), high = number(attrs->a_max), divisor = number(attrs->divisor);
-    const Var low_var = Next(low), high_var = Next(high), divisor_var = Next(divisor);
+    // Another divisor is a reason for a kernel of its own: only by those within bounds are divisions quick.
+    const bool is_scale = attrs->divisor >= tir::kLeastScale && attrs->divisor <= tir::kLargestScale;
+    const Var low_var = Next(low), high_var = Next(high), divisor_var = is_scale ? Next(divisor) : Var();
     if (!low_var.defined() && !high_var.defined() && !divisor_var.defined()) return GetRef<Expr>(call);
     Expr data = call->args[0];
     auto or_number = [](const Var& var, const Constant& value) { return var.defined() ? Expr(var) : Expr(value); };
     if (divisor_var.defined() || attrs->divisor != 1) {
-      data = WithTypeOf(ops::CallOp("divide", {data, or_number(divisor_var, divisor)}), data.get());
+      const char* divide = is_scale ? "qnn.contrib_divide_by_scale" : "divide";
+      data = WithTypeOf(ops::CallOp(divide, {data, or_number(divisor_var, divisor)}), data.get());
     }
     Expr rounded = ops::CallOp("qnn.contrib_round_clamp", {data, or_number(low_var, low), or_number(high_var, high)},
                                Attrs(), call->span);

@@ -75,6 +75,16 @@ PrimExpr round_clamped(PrimExpr x, PrimExpr low, PrimExpr high) {
   return Call(word, Op::Get("tir.round_clamped"), {std::move(x), std::move(low), std::move(high)});
 }
 
+PrimExpr divide_by_scale(PrimExpr x, PrimExpr scale) {
+  for (const PrimExpr& e : {x, scale}) {
+    if (e.dtype().element_of() != DataType::Float(32)) {
+      throw DTypeError(StrCat("tir.divide_by_scale takes float32, not ", e.dtype()));
+    }
+  }
+  const DataType dtype = x.dtype();
+  return Call(dtype, Op::Get("tir.divide_by_scale"), {std::move(x), std::move(scale)});
+}
+
 PrimExpr ExpandByteOp(const CallNode* call) {
   const DataType word = call->dtype;
   if (IsCallTo(call, "tir.pack_bytes")) {
@@ -114,6 +124,7 @@ PrimExpr ExpandByteOp(const CallNode* call) {
     PrimExpr clamped = min(select(x > low, x, low), high);
     return cast(word, nearbyint(clamped));
   }
+  if (IsCallTo(call, "tir.divide_by_scale")) return call->args[0] / call->args[1];
   return ExpandPairOp(call);
 }
 

@@ -71,11 +71,11 @@ TEST(ShareKernels, BoundsOfRoundingBecomeArguments) {
   const std::string head = "fn (%x: Tensor[(8), float32]) ";
   const std::string general =
       " = fn (%p: Tensor[(8), float32], %d: float32, %l: float32, Primitive=1) -> Tensor[(8), int32] { "
-      "qnn.contrib_round_clamp(divide(%p, %d), %l, 255f) };";
+      "qnn.contrib_round_clamp(qnn.contrib_divide_by_scale(%p, %d), %l, 255f) };";
   const IRModule result =
       transform::ShareKernels()(Parse(head + "{" + kernel("%0", "-1f", "255f", "2f") + "%1 = %0(%x);" +
                                       kernel("%2", "-3f", "255f", "0.5f") + "%3 = %2(%x); (%1, %3) }"));
-  const std::vector<std::string> expected(2, "divide qnn.contrib_round_clamp/3");
+  const std::vector<std::string> expected(2, "qnn.contrib_divide_by_scale qnn.contrib_round_clamp/3");
   EXPECT_EQ(Groups(result), expected) << Show(result);
 }
 

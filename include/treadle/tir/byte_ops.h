@@ -23,6 +23,12 @@ PrimExpr dot_shorts(PrimExpr a, PrimExpr b);
 /// most 2^23 in absolute value. int32.
 PrimExpr round_clamped(PrimExpr x, PrimExpr low, PrimExpr high);
 
+/// Scales by which divide_by_scale divides exactly: their reciprocals, products and remainders are normal numbers.
+inline constexpr float kLeastScale = 0x1p-100F, kLargestScale = 0x1p100F;
+/// x / scale (float32), for a scale within these bounds that neighbours share: rounding the quotient to an integer
+/// needs no division.
+PrimExpr divide_by_scale(PrimExpr x, PrimExpr scale);
+
 /// What a call of one of these, or of those of pair_ops.h, is in arithmetic that every target has; null for others.
 PrimExpr ExpandByteOp(const CallNode* call);
 

@@ -226,38 +226,40 @@ Value* FunctionCodegen::DotOfHalves(Value* sum, Value* a, Value* b, int lanes,
   return b_.CreateShuffleVector(parts[0], parts[1], all);
 }
 
-namespace {
-
-/// A number that all lanes of `e` are; nothing where there is none.
-std::optional<double> NumberOf(const PrimExpr& e) {
+/// The value that all lanes of `e` have; null where there is none that is known to be.
+Value* FunctionCodegen::ValueOfAllLanes(const PrimExpr& e) {
   const auto* broadcast = e.as<tir::BroadcastNode>();
-  const auto* number = (broadcast != nullptr ? broadcast->value : e).as<FloatImmNode>();
-  return number == nullptr ? std::nullopt : std::optional<double>(number->value);
+  const PrimExpr& one = broadcast != nullptr ? broadcast->value : e;
+  return one.dtype().is_scalar() ? VisitExpr(one) : nullptr;
 }
-
-}  // namespace
 
 /// x / d rounded to float32 for x within [low * d, high * d], to which it's clamped: by the reciprocal of `d` and what
 /// that leaves (Markstein 1990), which is exact and much quicker than a division. Null where `x` isn't a quotient by
 /// such a number.
 Value* FunctionCodegen::ClampedQuotient(const CallNode* op) {
-  constexpr float kLeast = 0x1p-100F, kLargest = 0x1p100F;  // products and remainders are normal numbers
   const auto* quotient = op->args[0].as<tir::DivNode>();
-  const auto divisor = quotient == nullptr ? std::nullopt : NumberOf(quotient->b);
-  const auto low = NumberOf(op->args[1]), high = NumberOf(op->args[2]);
-  if (!divisor || !low || !high || !module_->features().fma) return nullptr;
-  const auto d = static_cast<float>(*divisor);
-  if (!(d >= kLeast && d <= kLargest)) return nullptr;
-  llvm::Type* type = ValueType(quotient->dtype);
-  auto number = [&](float v) { return llvm::ConstantFP::get(type, v); };
-  Value* x = VisitExpr(quotient->a);
-  Value *least = number(static_cast<float>(*low) * d), *most = number(static_cast<float>(*high) * d);
+  const auto* scaled = op->args[0].as<CallNode>();
+  if (scaled != nullptr && !tir::IsCallTo(scaled, "tir.divide_by_scale")) scaled = nullptr;
+  if ((quotient == nullptr && scaled == nullptr) || !module_->features().fma) return nullptr;
+  const PrimExpr& divisor = quotient != nullptr ? quotient->b : scaled->args[1];
+  Value* d = ValueOfAllLanes(divisor);
+  if (d == nullptr) return nullptr;
+  if (quotient != nullptr) {
+    const auto* number = llvm::dyn_cast<llvm::ConstantFP>(d);
+    if (number == nullptr) return nullptr;
+    const float value = number->getValueAPF().convertToFloat();
+    if (!(value >= tir::kLeastScale && value <= tir::kLargestScale)) return nullptr;
+  }
+  Value *low = ValueOfAllLanes(op->args[1]), *high = ValueOfAllLanes(op->args[2]);
+  if (low == nullptr || high == nullptr) return nullptr;
+  Value* x = VisitExpr(quotient != nullptr ? quotient->a : scaled->args[0]);
+  const int lanes = op->dtype.lanes();
+  auto all = [&](Value* v) { return lanes == 1 ? v : b_.CreateVectorSplat(static_cast<unsigned>(lanes), v); };
+  Value *least = all(b_.CreateFMul(low, d)), *most = all(b_.CreateFMul(high, d));
   x = b_.CreateSelect(b_.CreateFCmpOGT(x, least), x, least);
   x = b_.CreateSelect(b_.CreateFCmpOLT(x, most), x, most);
-  Value* reciprocal = number(1 / d);
-  Value* near = b_.CreateFMul(x, reciprocal);
-  Value* rest = b_.CreateIntrinsic(type, llvm::Intrinsic::fma, {b_.CreateFNeg(near), number(d), x});
-  return b_.CreateIntrinsic(type, llvm::Intrinsic::fma, {rest, reciprocal, near});
+  Value* reciprocal = all(b_.CreateFDiv(llvm::ConstantFP::get(d->getType(), 1), d));
+  return RefinedQuotient(x, all(d), reciprocal, b_.CreateFMul(x, reciprocal));
 }
 
 Value* FunctionCodegen::RoundClamped(const CallNode* op) {

@@ -11,6 +11,7 @@
 
 #include "targets/llvm/function_codegen.h"
 #include "treadle/runtime/scalar.h"
+#include "treadle/tir/byte_ops.h"
 
 namespace treadle::targets {
 
@@ -418,10 +419,35 @@ Value* FunctionCodegen::IntDivide(const PrimExpr& ea, const PrimExpr& eb, bool f
   return finish(b_.CreateSub(quotient, b_.CreateZExt(adjust, quotient->getType())));
 }
 
+/// A quotient next to x / d, of which `near` is an approximation, by what that leaves (Markstein 1990).
+Value* FunctionCodegen::RefinedQuotient(Value* x, Value* d, Value* reciprocal, Value* near) {
+  Value* rest = b_.CreateIntrinsic(x->getType(), llvm::Intrinsic::fma, {b_.CreateFNeg(near), d, x});
+  return b_.CreateIntrinsic(x->getType(), llvm::Intrinsic::fma, {rest, reciprocal, near});
+}
+
+/// x / d of vectors of float32 for a number `d`, in a third of the time of a division. Rounded as that unless the
+/// quotient is below 2^-100, where it may be next to it. Null where `d` is no such number, or one by which LLVM
+/// multiplies.
+Value* FunctionCodegen::QuotientByNumber(Value* x, Value* d) {
+  const auto* splat = llvm::dyn_cast<llvm::Constant>(d);
+  const auto* number = splat == nullptr ? nullptr : llvm::dyn_cast_or_null<llvm::ConstantFP>(splat->getSplatValue());
+  if (number == nullptr || !x->getType()->getScalarType()->isFloatTy() || !module_->features().fma) return nullptr;
+  const float value = std::abs(number->getValueAPF().convertToFloat());
+  int exponent = 0;
+  if (!(value >= tir::kLeastScale && value <= tir::kLargestScale) || std::frexp(value, &exponent) == 0.5F)
+    return nullptr;
+  Value* reciprocal = b_.CreateFDiv(llvm::ConstantFP::get(x->getType(), 1), d);
+  Value* near = b_.CreateFMul(x, reciprocal);
+  Value* exact = RefinedQuotient(x, d, reciprocal, RefinedQuotient(x, d, reciprocal, near));
+  // What infinities leave is no number, and zeros lose their sign.
+  return b_.CreateSelect(b_.CreateFCmpONE(exact, llvm::ConstantFP::get(x->getType(), 0)), exact, near);
+}
+
 Value* FunctionCodegen::VisitExpr_(const tir::DivNode* op) {
   if (!op->dtype.is_floating()) return IntDivide(op->a, op->b, false, false);
   Value* a = VisitExpr(op->a);
   Value* b = VisitExpr(op->b);
+  if (Value* quotient = op->dtype.is_vector() ? QuotientByNumber(a, b) : nullptr) return quotient;
   if (!IsSmallFloat(op->dtype)) return b_.CreateFDiv(a, b);
   const DataType f32 = DataType::Float(32, op->dtype.lanes());
   return Convert(b_.CreateFDiv(Convert(a, op->dtype, f32), Convert(b, op->dtype, f32)), f32, op->dtype);

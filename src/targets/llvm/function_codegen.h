@@ -240,6 +240,9 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* DotOfTwoWords(Value* sum, const tir::CallNode* dot);
   Value* RoundClamped(const tir::CallNode* op);
   Value* ClampedQuotient(const tir::CallNode* op);
+  Value* RefinedQuotient(Value* x, Value* d, Value* reciprocal, Value* near);
+  Value* QuotientByNumber(Value* x, Value* d);
+  Value* ValueOfAllLanes(const PrimExpr& e);
   Value* RoundToInt(Value* x, int lanes);
   Value* LoadByBytes(const tir::BufferLoadNode* op);
   Value* LookUpByPermutation(Value* table, Value* index, int lanes);

@@ -52,6 +52,9 @@ def contrib_depthwise_conv2d_NCHWc(data: ExprLike, weight: ExprLike, pad_value: 
         out_dtype: DTypeLike = 'void') -> Expr:
     """Convolution of each channel of blocked bytes, in int32."""
 
+def contrib_divide_by_scale(data: ExprLike, scale: ExprLike) -> Expr:
+    """data / scale, where no more is known of the scale than that it is between 2^-100 and 2^100."""
+
 def contrib_listed_conv2d_NCHWc(data: ExprLike, weight: ExprLike, words: ExprLike, correction: ExprLike,
         pad_value: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0), dilation: Sizes = (1, 1),
         groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None, data_layout: str = 'NCHW',
