@@ -178,3 +178,21 @@ def test_functions_of_modules_end_after_their_time():
     assert result.numpy()[0] == 4
     with pytest.raises(treadle.Error, match="timeout is -1; expected seconds above 0"):
         treadle.limited(max, 1, 2, timeout=-1)
+
+
+@pytest.mark.parametrize("repeats", [[2**62, 1], [2**29, 2**10], [3, 2]])
+def test_tensors_that_kernels_never_store_are_limited(repeats):
+    """A tensor that is repeated without end and reduced in one kernel: the run had no end, as nothing was allocated."""
+    graph = helper.make_graph(
+        [helper.make_node("ReduceSum", ["x", "one"], ["s"], keepdims=0), helper.make_node("Tile", ["s", "r"], ["t"]),
+         helper.make_node("ReduceMax", ["t"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT32, [None, "n", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, [1, 1])],
+        [numpy_helper.from_array(np.array([1], "i8"), "one"), numpy_helper.from_array(np.array(repeats, "i8"), "r")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    x = np.ones((4, 2, 3), "i4")
+    if repeats == [3, 2]:
+        np.testing.assert_array_equal(model.run(None, {"x": x})[0], [[2]])
+        return
+    with pytest.raises(treadle.ShapeError, match="'Tile#1'.*a tensor is larger than --max-tensor-bytes allows"):
+        model.run(None, {"x": x}, timeout=60)

@@ -16,6 +16,7 @@
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/limits.h"
 
 namespace treadle::driver {
 
@@ -235,6 +236,47 @@ void RequireExpandable(const Op& op, const Type& type, const Array<Type>& args, 
   }
 }
 
+void CollectFactors(const PrimExpr& dim, std::vector<PrimExpr>* factors) {
+  if (const auto* product = dim.as<tir::MulNode>()) {
+    CollectFactors(product->a, factors);
+    CollectFactors(product->b, factors);
+  } else {
+    factors->push_back(dim);
+  }
+}
+
+/// Whether a call has a dimension that none of its arguments has, as a tensor that is repeated.
+bool MakesDimensions(const Op& op, const TensorTypeNode* result, const Array<Type>& args) {
+  const bool broadcasts = op->num_inputs > 1 && BroadcastsByPosition(op);
+  if (broadcasts || op.GetAttr(kReshapeOp, false)) return false;
+  std::vector<TensorType> tensors;
+  for (const Type& arg : args) FlattenTensorTypes(arg, &tensors);
+  return std::any_of(result->shape.begin(), result->shape.end(), [&](const PrimExpr& dim) {
+    return AsConstInt(dim) == nullptr && std::none_of(tensors.begin(), tensors.end(), [&](const TensorType& tensor) {
+             return std::any_of(tensor->shape.begin(), tensor->shape.end(),
+                                [&](const PrimExpr& own) { return ops::SameDim(own, dim); });
+           });
+  });
+}
+
+/// What a kernel computes but never stores is limited as what it stores: loops over it would have no end.
+void RequireLimit(const Op& op, const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
+  const auto* result = type.as<TensorTypeNode>();
+  if (result == nullptr || TypeHasAny(type) || !MakesDimensions(op, result, args)) return;
+  std::vector<PrimExpr> factors;
+  for (const PrimExpr& dim : result->shape) CollectFactors(tir::cast(DataType::Int(64), dim), &factors);
+  const PrimExpr one(int64_t{1});
+  PrimExpr any = one;  // 0 where there are no elements
+  for (const PrimExpr& factor : factors) any = tir::min(any, factor);
+  PrimExpr room(runtime::MaxTensorBytes() / std::max(1, result->dtype.bits() / 8));
+  for (const PrimExpr& factor : factors) {
+    equalities->push_back({tir::max(factor * tir::max(any, PrimExpr(int64_t{0})), room), room,
+                           "a tensor is larger than --max-tensor-bytes allows: a factor of its number of elements, and "
+                           "what it may be at most"});
+    room = tir::floordiv(room, tir::max(factor, one));
+  }
+}
+
 /// Batch dimensions of a product that nothing shows to be the same have to be when it runs: what may have to be
 /// broadcast is, before the product.
 Type WithEqualBatches(const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
@@ -387,6 +429,7 @@ class KernelMaker {
     if (TypeHasAny(type)) type = ShapeFromValues(call, op, types, type, &equalities);
     RequireElements(op, type, types, &equalities);
     RequireExpandable(op, type, types, &equalities);
+    if (call != func_->body.get()) RequireLimit(op, type, types, &equalities);
     const Span& place = call->span.defined() ? call->span : func_->body->span;
     for (const SizeEquality& e : equalities) {
       result_.equalities.push_back({ToCaller(e.found), ToCaller(e.expected), e.rule, place});
