@@ -75,7 +75,8 @@ std::optional<bool> AnalyzerImpl::DecideCompare(const PrimExprNode* op, const Pr
 template <typename Ref, typename Node>
 PrimExpr AnalyzerImpl::SimplifyCompare(const Node* op) {
   PrimExpr a = VisitExpr(op->a), b = VisitExpr(op->b);
-  if (std::optional<bool> decided = DecideCompare(op, a, b)) return make_bool(*decided);
+  const int lanes = op->dtype.lanes();
+  if (std::optional<bool> decided = DecideCompare(op, a, b)) return make_bool(*decided, lanes);
   PrimExpr result = GetRef<PrimExpr>(op);
   if (!a.same_as(op->a) || !b.same_as(op->b)) {
     if constexpr (std::is_same_v<Node, EQNode>)
@@ -91,7 +92,7 @@ PrimExpr AnalyzerImpl::SimplifyCompare(const Node* op) {
     else
       result = greater_equal(a, b);
   }
-  if (IsKnownTrue(result)) return make_bool(true);
+  if (IsKnownTrue(result)) return make_bool(true, lanes);
   return result;
 }
 PrimExpr AnalyzerImpl::VisitExpr_(const EQNode* op) { return SimplifyCompare<EQ>(op); }
@@ -112,7 +113,8 @@ PrimExpr AnalyzerImpl::VisitExpr_(const AndNode* op) {
   PrimExpr a = VisitExpr(op->a);
   if (is_const_int(a, 0)) return a;
   size_t facts_before = facts.size(), known_before = true_conditions.size();
-  AddFacts(a);
+  // All lanes of `b` are computed: what they load under `a` may not be there without.
+  if (op->dtype.is_scalar()) AddFacts(a);
   PrimExpr b = VisitExpr(op->b);
   facts.resize(facts_before);
   true_conditions.resize(known_before);

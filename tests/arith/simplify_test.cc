@@ -158,6 +158,22 @@ TEST_F(SimplifyTest, ProductsOfSumsAreMultiplesOfTheirFactors) {
   EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(tir::floormod(product, number(3))), number(0)));
 }
 
+/// What lanes of the right operand load under the left one as a mask isn't there for others: they are all computed.
+TEST_F(SimplifyTest, AVectorIsNoConditionOfWhatFollowsIt) {
+  const tir::Buffer buffer = tir::DeclBuffer({PrimExpr(64)}, DataType::Int(32), "a");
+  const PrimExpr lanes = tir::Ramp(i, PrimExpr(1), 4), mask = tir::less(lanes, tir::Broadcast(j, 4));
+  const PrimExpr load = tir::BufferLoad(buffer, {lanes});
+  const PrimExpr masked = tir::CallIntrin(load.dtype(), "tir.masked_load", {load, mask, tir::make_zero(load.dtype())});
+  const PrimExpr both = tir::logical_and(mask, tir::less(masked, tir::Broadcast(PrimExpr(3), 4)));
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(both), both));
+}
+
+TEST_F(SimplifyTest, DecidedComparisonsOfVectorsAreVectors) {
+  const PrimExpr lanes = tir::Ramp(i, PrimExpr(1), 4);
+  EXPECT_EQ(analyzer.Simplify(tir::LT(lanes, lanes)).dtype(), DataType::Bool(4));
+  EXPECT_EQ(analyzer.Simplify(tir::LE(lanes, lanes)).dtype(), DataType::Bool(4));
+}
+
 TEST_F(SimplifyTest, DataMayWrap) {
   auto buffer = tir::DeclBuffer({PrimExpr(4)}, DataType::Int(32), "a");
   PrimExpr x = tir::BufferLoad(buffer, {i});

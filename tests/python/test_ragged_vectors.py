@@ -69,3 +69,19 @@ def test_vectors_are_full(name, lanes, tmp_path):
     stores = [line.split(" = ")[0] for line in text.splitlines() if "ramp(" in line and " = " in line]
     found = [int(n) for store in stores for n in re.findall(r"ramp\(.*, (\d+)\)\]", store)]
     assert found and lanes in found, text
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=x86-64-v2", "c"])
+def test_elements_gathered_from_columns_that_are_joined(target, rows=184):
+    """Each choice reads under a mask that contains the one before; a mask was taken for true within itself."""
+    columns = ", ".join(f"%{i}" for i in range(7))
+    text = "".join(f"  %{i} = expand_dims(negative(%x{i}), axis=1);\n" for i in range(7))
+    params = ", ".join(f"%x{i}: Tensor[(197), float32]" for i in range(7))
+    module = treadle.relay.fromtext(
+        f'#[version = "0.0.5"]\ndef @main({params}, %at: Tensor[({rows}, 1), int64]) {{\n{text}  %7 = ({columns});\n'
+        "  %8 = gather(concatenate(%7, axis=1), %at, axis=1);\n  multiply(%8, %8)\n}\n")
+    r = np.random.default_rng(0)
+    x, at = r.standard_normal((7, 197)).astype("f4"), r.integers(0, 7, (rows, 1))
+    executor = treadle.contrib.graph_executor.GraphModule(treadle.relay.build(module, target)["default"](treadle.cpu()))
+    executor.run(at=at, **{f"x{i}": x[i] for i in range(7)})
+    np.testing.assert_array_equal(executor.get_output(0).numpy()[:, 0], x[at[:, 0], np.arange(rows)]**2)
