@@ -39,10 +39,10 @@ int LanesAlong(const tir::Block& node, int64_t extent) {
   int bits = 1;
   for (const tir::BufferRegion& written : node->writes) bits = std::max(bits, written->buffer->dtype.bits());
   const bool is_long = extent >= kLeastMasked || extent < 0;
+  if (extent >= kLong) return std::max(kTailLanes, kBits / bits);
   for (int lanes = std::max(kTailLanes, kBits / bits); lanes >= (is_long ? kTailLanes : kFewest); lanes /= 2) {
     if (extent > lanes && extent % lanes == 0) return lanes;
   }
-  if (extent >= kLong) return std::max(kTailLanes, kBits / bits);
   return is_long ? kTailLanes : 0;
 }
 
