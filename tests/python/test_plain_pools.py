@@ -84,14 +84,19 @@ def test_elements_of_any_width(dtype, target):
         np.testing.assert_array_equal(compiled(x=x)["y"], expected("MaxPool", x, *window, False))
 
 
+def lowered(shape, window, folder):
+    """The text of max pooling, lowered for vectors of 16."""
+    onnx.save(model("MaxPool", "float32", shape, *window, False), folder / "m.onnx")
+    command = [PROGRAM, "compile", folder / "m.onnx", "-o", folder / "m.so", "--target",
+               "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v4", "--dump", "tir", "--dump-dir", folder / "d"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return (folder / "d/tir.tir").read_text()
+
+
 @pytest.mark.parametrize("shape", [(1, 8, 35, 37), ("n", "c", "h", "w")])
 def test_results_stay_in_registers(shape, tmp_path):
     """Each tap loaded and stored its results; ends of rows were masked in each of these steps."""
-    onnx.save(model("MaxPool", "float32", shape, *WINDOWS[1], False), tmp_path / "m.onnx")
-    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target",
-               "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v4", "--dump", "tir", "--dump-dir", tmp_path / "d"]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    text = (tmp_path / "d/tir.tir").read_text()
+    text = lowered(shape, WINDOWS[1], tmp_path)
     assert re.search(r"local\[ramp\(0i64, 1i64, 16\)\] = max\(", text), text
     assert not re.search(r"masked_(load|store)\([^,]*local[^,]*, 1i64, 16\)\], .*max\(", text)
     assert "2i64, 16)], (ramp" not in text  # elements that are picked by a gather
@@ -100,12 +105,9 @@ def test_results_stay_in_registers(shape, tmp_path):
 @pytest.mark.parametrize("sizes", [(1, 8, 20, 23), ("n", 8, "h", "w")])
 def test_columns_are_reduced_first(sizes, tmp_path):
     """Windows of 5 x 5 are 5 + 5 steps."""
-    onnx.save(model("MaxPool", "float32", sizes, *WINDOWS[5], False), tmp_path / "m.onnx")
-    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target",
-               "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v4", "--dump", "tir", "--dump-dir", tmp_path / "d"]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    text = (tmp_path / "d/tir.tir").read_text()
-    assert len(re.findall(r"columns\S*local\[.*\] = max\(", text)) % 5 == 0
+    text = lowered(sizes, WINDOWS[5], tmp_path)
+    steps = len(re.findall(r"columns\S*local\[.*\] = max\(", text))
+    assert steps > 0 and steps % 5 == 0, text
     assert len(re.findall(r"pool_max(_\d+)?\.local\[.*\] = max\(", text)) % 5 == 0
     assert "pool_max_columns" in text
 
