@@ -429,6 +429,7 @@ Value* FunctionCodegen::RefinedQuotient(Value* x, Value* d, Value* reciprocal, V
 /// quotient is below 2^-100, where it may be next to it. Null where `d` is no such number, or one by which LLVM
 /// multiplies.
 Value* FunctionCodegen::QuotientByNumber(Value* x, Value* d) {
+  if (module_->fast_math()) return nullptr;  // LLVM multiplies by the reciprocal
   const auto* splat = llvm::dyn_cast<llvm::Constant>(d);
   const auto* number = splat == nullptr ? nullptr : llvm::dyn_cast_or_null<llvm::ConstantFP>(splat->getSplatValue());
   if (number == nullptr || !x->getType()->getScalarType()->isFloatTy() || !module_->features().fma) return nullptr;
