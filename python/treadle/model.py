@@ -405,7 +405,7 @@ def serialised(model: Any) -> tuple[bytes, str]:
         raise cannot_open(path, error) from None
 
 
-def _located(model):
+def located(model):
     """As serialised, but of a path the path: the compiler maps the file rather than having it in memory several times."""
     if not isinstance(model, (str, os.PathLike)):
         return serialised(model)
@@ -516,7 +516,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     if weights is not None:
         model = _weights.replaced(model, weights)
     # What is compiled again in the background is what the file held in the beginning.
-    data, directory = serialised(model) if quick else _located(model)
+    data, directory = serialised(model) if quick else located(model)
     if max_seconds is not None or max_memory:
         if precision == "auto" or progress not in (None, False) or most:
             raise Error("max_seconds and max_memory compile in a child process: without progress, specialise and "
@@ -553,7 +553,7 @@ def _source(path, data, directory, options):
     constants, kept = options["constants"], None if path else data
 
     def again(more):
-        return _compile_serialised(_located(path)[0] if path else kept, directory, **options, more=more)
+        return _compile_serialised(located(path)[0] if path else kept, directory, **options, more=more)
 
     return _Source(path or data, constants, again)
 

@@ -75,6 +75,7 @@ struct Tensor {
   bool external = false;
   std::vector<std::pair<std::string, std::string>> external_data;
   std::shared_ptr<const void> owner;  ///< keeps the bytes of `raw` and `string_data` alive
+  bool views = true;                  ///< arrays may be views of `raw`
 
   /// Number of elements. The reader has checked that it doesn't overflow.
   int64_t NumElements() const;

@@ -34,7 +34,10 @@ class ProtoReader {
 
   void ReadModel(std::string_view bytes, Model& model);
   void ReadTensor(std::string_view bytes, Tensor& tensor);
-  void Finish(Tensor& tensor) { FinishTensor(tensor, context_.Where(), files_, context_.limits); }
+  void Finish(Tensor& tensor) {
+    FinishTensor(tensor, context_.Where(), files_, context_.limits);
+    tensor.views = context_.storage == WeightStorage::kViews;
+  }
 
  private:
   using StringPair = std::pair<std::string, std::string>;
@@ -715,10 +718,10 @@ std::string ParentDirectory(const std::string& path) {
 }
 
 Model ReadModelImpl(const MappedBytes& mapped, const std::string& source, ExternalFiles& files,
-                    const ReadLimits& limits) {
+                    const ReadLimits& limits, WeightStorage storage) {
   std::string other = OtherFormat(mapped.bytes);
   if (!other.empty()) throw ModelFormatError(StrCat(source, ": ", other));
-  ReadContext context{source, mapped.bytes, mapped.owner, limits, {}};
+  ReadContext context{source, mapped.bytes, mapped.owner, limits, storage, {}};
   const auto size = static_cast<int64_t>(mapped.bytes.size());
   context.max_memory = limits.max_memory != 0 ? limits.max_memory : std::max(kFreeMemory, size * kMostMemoryOfFile);
   Model model;
@@ -731,10 +734,10 @@ Model ReadModelImpl(const MappedBytes& mapped, const std::string& source, Extern
 
 }  // namespace
 
-Model ReadModelFile(const std::string& path, const ReadLimits& limits) {
+Model ReadModelFile(const std::string& path, const ReadLimits& limits, WeightStorage storage) {
   MappedBytes mapped = MapFile(path, limits.max_message_bytes);
   ExternalFiles files(path, ParentDirectory(path));
-  return ReadModelImpl(mapped, path, files, limits);
+  return ReadModelImpl(mapped, path, files, limits, storage);
 }
 
 Model ReadModelBytes(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& source,
@@ -744,7 +747,7 @@ Model ReadModelBytes(std::string_view bytes, std::shared_ptr<const void> owner, 
         StrCat(source, ": the model has ", bytes.size(), " bytes; the limit is ", limits.max_message_bytes));
   }
   ExternalFiles files("", base_dir);
-  return ReadModelImpl({bytes, std::move(owner)}, source, files, limits);
+  return ReadModelImpl({bytes, std::move(owner)}, source, files, limits, WeightStorage::kViews);
 }
 
 }  // namespace treadle::onnx

@@ -30,8 +30,15 @@ struct ReadLimits {
   int64_t max_memory = 0;               ///< bytes that all parts of the model take; 0: by the size of the file
 };
 
-/// Reads a model file. The file is mapped and stays so while the model or a copy of one of its tensors lives.
-Model ReadModelFile(const std::string& path, const ReadLimits& limits = {});
+/// What becomes of weights whose bytes in a file are aligned as those of arrays are.
+enum class WeightStorage {
+  kViews,   ///< arrays are views of the mapped file, which has to stay as it is while they live
+  kCopies,  ///< arrays don't depend on the file
+};
+
+/// Reads a model file. The file is mapped and stays so while the model or a view of one of its tensors lives.
+Model ReadModelFile(const std::string& path, const ReadLimits& limits = {},
+                    WeightStorage storage = WeightStorage::kViews);
 
 /// Reads a model from bytes that `owner` keeps alive. `source` is what errors call it. `base_dir` is the directory of
 /// its external data; without one a model that has external data is refused.

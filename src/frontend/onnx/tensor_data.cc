@@ -117,7 +117,8 @@ NDArray ToNDArray(const Tensor& tensor, const std::string& where, bool in_file) 
   std::string_view bytes = RawBytes(tensor, storage);
   int bits = ElemTypeBits(tensor.data_type);
   bool as_it_is = bits >= 8 && tensor.data_type != ElemType::kBool;
-  if (as_it_is && tensor.raw && !bytes.empty() && reinterpret_cast<uintptr_t>(bytes.data()) % kViewAlignment == 0) {
+  bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % kViewAlignment == 0;
+  if (as_it_is && tensor.raw && !bytes.empty() && aligned && tensor.views) {
     auto owner = std::const_pointer_cast<void>(tensor.owner);
     return NDArray::View(const_cast<char*>(bytes.data()), tensor.dims, dtype, runtime::Cpu(), owner, true);
   }

@@ -27,6 +27,7 @@ struct ReadContext {
   std::string_view bytes;             ///< the whole file
   std::shared_ptr<const void> owner;  ///< of `bytes`
   ReadLimits limits;
+  WeightStorage storage;
   std::vector<Level> path;  ///< from the outermost message inwards; left as it is when an error is thrown
   int64_t node_count = 0;
   int subgraph_depth = 0;

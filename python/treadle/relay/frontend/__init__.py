@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Importers."""
 import os
+import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,8 +24,6 @@ def _with_opset(data, opset):
 
 def _write_renamed(data, path):
     """Writes the model with nodes named <operator>_<number in the graph>; into a folder, as <graph>_renamed.onnx."""
-    import pathlib
-
     import onnx
 
     proto = onnx.load_model_from_string(data)
@@ -75,7 +74,7 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
     """
     from ... import _arguments
     from ...error import Error
-    from ...model import serialised
+    from ...model import located, serialised
 
     if convert_config:
         raise Error(f"convert_config: unknown option '{next(iter(convert_config))}'; there are none")
@@ -84,13 +83,19 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
         if isinstance(dims, str) or not hasattr(dims, "__iter__"):
             raise Error(f"shape['{name}'] is {dims!r}; expected a tuple such as (1, 3, 224, 224)")
     shapes = {name: list(map(_dimension, dims)) for name, dims in (shape or {}).items()}
-    data, directory = serialised(model)
+    if opset is not None or export_node_renamed_model_path is not None:
+        data, directory = serialised(model)
+    else:
+        data, directory = located(model)
     if opset is not None:
         _arguments.whole("opset", opset, 1)
         data = _with_opset(data, opset)
     if export_node_renamed_model_path is not None:
         _write_renamed(data, export_node_renamed_model_path)
-    module, params = get_global_func("relay.frontend.FromONNX")(data, shapes, {}, directory, bool(freeze_params))
+    if isinstance(data, pathlib.Path):
+        module, params = get_global_func("relay.frontend.FromONNXFile")(str(data), shapes, bool(freeze_params))
+    else:
+        module, params = get_global_func("relay.frontend.FromONNX")(data, shapes, directory, bool(freeze_params))
     _check_dtype(dtype, {var.name_hint: var for var in module["main"].params})
     return module, dict(params.items())
 

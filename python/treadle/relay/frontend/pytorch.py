@@ -60,5 +60,5 @@ def from_pytorch(script_module: Any, input_infos: Any, custom_convert_map: Any =
                               dynamo=False)
         except Exception as failure:  # noqa: BLE001 - the exporter raises errors of many kinds
             raise UnsupportedOpError(f"PyTorch can't write the module as ONNX: {str(failure).splitlines()[0]}") from failure
-    module, params = get_global_func("relay.frontend.FromONNX")(file.getvalue(), {}, {}, "", False)
+    module, params = get_global_func("relay.frontend.FromONNX")(file.getvalue(), {}, "", False)
     return module, dict(params.items())
