@@ -102,7 +102,11 @@ void GroupQueryAttention::Split() {
     v_ = heads.Slice(1, heads_ + kv_heads_, heads_ + 2 * kv_heads_);
     return;
   }
-  const int64_t size = *width / (heads_ + 2 * kv_heads_), split = heads_ * size, one = kv_heads_ * size;
+  const int64_t all_heads = heads_ + 2 * kv_heads_;
+  if (*width < 1 || *width % all_heads != 0) {
+    n_.Invalid(StrCat(*width, " columns of queries, keys and values, which ", all_heads, " heads don't divide"));
+  }
+  const int64_t size = *width / all_heads, split = heads_ * size, one = kv_heads_ * size;
   q_ = Heads(all.Slice(2, 0, split), heads_);
   k_ = Heads(all.Slice(2, split, split + one), kv_heads_);
   v_ = Heads(all.Slice(2, split + one, split + 2 * one), kv_heads_);
@@ -246,7 +250,15 @@ Expr SplitHeads(NodeImport& n, const Expr& x, int64_t heads) {
   if (width != nullptr && (*width < 1 || *width % heads != 0)) {
     n.Invalid(StrCat(heads, " heads don't divide the operand"));
   }
-  return n.Transpose(WithHeads(Term(n, x), heads, "the number of heads"), {0, 2, 1, 3});
+  Term rows(n, x);
+  if (width == nullptr) {
+    const Term columns = AtLeast(DimOf(rows, 2), 1, "number of columns");
+    const Term size = DividedBy(columns, heads, "number of columns by the number of heads");
+    rows = ReshapeTo(rows, {DimOf(rows, 0), DimOf(rows, 1), IntNum(n, heads), size});
+  } else {
+    rows = rows.Reshape({0, 0, heads, *width / heads});
+  }
+  return n.Transpose(rows, {0, 2, 1, 3});
 }
 
 Term ScaleOf(NodeImport& n, const Expr& q, DataType dtype) {
