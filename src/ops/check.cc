@@ -50,7 +50,7 @@ struct Checked {
     if (attrs->rule == "at_most") fits = value >= 0 && value <= limit;
     if (attrs->rule == "at_least") fits = value >= limit;
     if (attrs->rule == "not_zero") fits = tir::not_equal(value, Index(0));
-    if (attrs->rule == "total") fits = value >= 0;
+    if (attrs->rule == "total") fits = value >= 0 && value <= limit;  // sums of those that fit don't overflow
     if (attrs->rule == "equal") fits = tir::equal(value, limit);
     if (attrs->rule == "broadcast") {
       fits = value >= 0 && (tir::equal(value, limit) || tir::equal(value, Index(1)) || tir::equal(limit, Index(1)));
@@ -63,11 +63,10 @@ struct Checked {
     PrimExpr moved = tir::select(value < 0, value + limit, value);
     return attrs->exempt ? tir::select(tir::equal(value, Index(*attrs->exempt)), value, moved) : moved;
   }
-  tir::Stmt Report(const PrimExpr& given) const {
+  tir::Stmt Report(const PrimExpr& given, const std::string& rule) const {
     const DataType i32 = DataType::Int(32);
     return tir::Evaluate(tir::CallPacked(
-        i32, kReport,
-        {tir::StringImm(attrs->rule), tir::StringImm(attrs->where), tir::StringImm(attrs->what), given, limit}));
+        i32, kReport, {tir::StringImm(rule), tir::StringImm(attrs->where), tir::StringImm(attrs->what), given, limit}));
   }
 };
 
@@ -93,14 +92,15 @@ tir::Stmt CheckAll(const CheckValuesAttrs* attrs, const tir::Buffer& values, con
     body.push_back(Store(result, tir::cast(result->dtype, one.Result()), i));
     return tir::SeqStmt(body);
   }));
+  const std::string single = attrs->rule == "total" ? "at_most" : attrs->rule;
   tir::Stmt find = LoopNest(values->shape, "j", [&](const Array<PrimExpr>& i) -> tir::Stmt {
     const Checked one = checked(i);
-    return tir::IfThenElse(tir::logical_not(one.Fits()), one.Report(one.value));
+    return tir::IfThenElse(tir::logical_not(one.Fits()), one.Report(one.value, single));
   });
   steps.push_back(tir::IfThenElse(tir::not_equal(Load(state, {Index(0)}), Index(0)), find));
   if (attrs->rule == "total") {
     const Checked all{attrs, Load(state, {Index(1)}), tir::cast(i64, Load(limits, {}))};
-    steps.push_back(tir::IfThenElse(tir::not_equal(all.value, all.limit), all.Report(all.value)));
+    steps.push_back(tir::IfThenElse(tir::not_equal(all.value, all.limit), all.Report(all.value, attrs->rule)));
   }
   return tir::Allocate(state, tir::SeqStmt(steps));
 }

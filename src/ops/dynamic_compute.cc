@@ -131,13 +131,28 @@ Array<Tensor> FullCompute(const Attrs&, const Array<Tensor>& inputs, const Type&
       tag::kBroadcast)};
 }
 
+/// Beyond the size of any dimension that has elements.
+constexpr int64_t kFar = int64_t{1} << 48;
+
+/// A bound or step of a slice, a border. What is beyond any dimension does as well, and can't overflow.
+PrimExpr FarAtMost(const PrimExpr& number) {
+  if (const int64_t* known = AsConstInt(number)) return Index(std::clamp(*known, -kFar, kFar));
+  return Clamp(number, Index(-kFar), Index(kFar));
+}
+
+/// The size of a dimension that is repeated: what overflows is too large, whatever would be left of it.
+PrimExpr RepeatedSize(const PrimExpr& size, const PrimExpr& times) {
+  if (const int64_t* known = AsConstInt(times); known != nullptr && *known < kFar >> 16) return size * times;
+  return size * tir::min(times, tir::floordiv(Index(kFar), tir::max(size, Index(1))));
+}
+
 Shapes TileShapes(const Attrs&, const Array<TensorType>& operands, const ElementOf& element) {
   const Array<PrimExpr>& shape = operands[0]->shape;
   size_t length = Length(operands[1]), rank = std::max(length, shape.size());
   Array<PrimExpr> out;
   for (size_t i = 0; i < rank; ++i) {
     PrimExpr x = i + shape.size() >= rank ? shape[i + shape.size() - rank] : Index(1);
-    out.push_back(i + length >= rank ? x * element(1, static_cast<int64_t>(i + length - rank)) : x);
+    out.push_back(i + length >= rank ? RepeatedSize(x, element(1, static_cast<int64_t>(i + length - rank))) : x);
   }
   return {out};
 }
@@ -167,13 +182,6 @@ std::vector<size_t> SlicedAxes(const Attrs& attrs, size_t rank, size_t length) {
     axes.push_back(slice->axes.has_value() ? static_cast<size_t>(NormalizeAxis((*slice->axes)[i], rank)) : i);
   }
   return axes;
-}
-
-/// A bound or step of a slice, a border. What is beyond any dimension does as well, and can't overflow.
-PrimExpr FarAtMost(const PrimExpr& number) {
-  constexpr int64_t kFar = int64_t{1} << 48;
-  if (const int64_t* known = AsConstInt(number)) return Index(std::clamp(*known, -kFar, kFar));
-  return Clamp(number, Index(-kFar), Index(kFar));
 }
 
 /// First index of a slice of a dimension of `size`, which may be `size` (or -1 going backwards): nothing is left then.

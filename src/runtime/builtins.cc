@@ -106,7 +106,7 @@ void ReportValue(const std::string& rule, const std::string& where, const std::s
   } else if (rule == "not_zero") {
     text += "; expected anything else";
   } else if (rule == "total") {
-    text += value < 0 ? "; expected none below 0" : StrCat(" in all; expected ", limit);
+    text += StrCat(" in all; expected ", limit);
   } else if (rule == "equal") {
     text += StrCat("; expected ", limit);
   } else {

@@ -87,7 +87,8 @@ def test_split():
     run = compiled("Split", [("f", [5, 4]), ("i", [2])], outputs=2)
     first, second = run(X, [2, 3])
     np.testing.assert_array_equal(np.concatenate([first, second]), X)
-    for sizes, text in ([3, 3], "6 in all; expected 5"), ([6, -1], "-1; expected none below 0"):
+    for sizes, text in ([3, 3], "6 in all; expected 5"), ([6, -1], "6 is out of range; expected 0 to 5"), (
+            [4, -1], "-1 is out of range; expected 0 to 5"):
         with pytest.raises(treadle.Error, match=f"pick.*size of a part {text}"):
             run(X, sizes)
 

@@ -611,3 +611,31 @@ def test_states_of_recurrent_layers_are_one_for_each_sequence(op, gates, operand
     for batch, other in ((2, 1), (1, 2), (2, 3)):
         with pytest.raises(tvm.Error, match=rf"'{op}#0' \({op}\): .* {other}; expected {batch}"):
             compiled.run(None, {"x": floats(3, batch, 4), "s": np.ones(shape(other), kind)})
+
+
+@pytest.mark.parametrize("width, packed", [(0, False), (0, True), (100, True)])
+def test_columns_that_heads_do_not_divide(width, packed):
+    """Without columns the run was fine, with too many of them static sizes left the last ones out."""
+    operands, given = ("q, , ", "") if packed else ("q, k, v", "float[b, s, w] k, float[b, s, w] v, ")
+    model = onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (float[b, s, w] q, {given}int32[b] less, int32 total) => (y, pk, pv) {{
+        [it] y, pk, pv = com.microsoft.GroupQueryAttention<num_heads=2, kv_num_heads=2>({operands}, , , less, total)
+    }}""")
+    feeds = {"q": floats(2, 3, width), "less": np.full(2, 2, np.int32), "total": np.array(3, np.int32)}
+    run, fixed = both_forms(model, {**feeds, **({} if packed else {"k": feeds["q"], "v": feeds["q"]})})
+    assert isinstance(run, str) and "(GroupQueryAttention): " in run and "column" in run
+    assert isinstance(fixed, str) and "(GroupQueryAttention): " in fixed and "heads don't divide" in fixed
+
+
+@pytest.mark.parametrize("target", ["llvm", "stackvm"])
+@pytest.mark.parametrize("body, inputs, numbers", [
+    ("y = Tile(x, r)", "int64[1] r", [2**62 + 1]),
+    ('y = Pad<mode="edge">(x, r)', "int64[2] r", [2**63 - 1, 2**63 - 1]),
+    ("y, z, w = Split(x, r)", "int64[3] r", [2**63 - 1, 2**63 - 1, 6]),
+], ids=["Tile", "Pad", "Split"])
+def test_sizes_that_overflow(body, inputs, numbers, target):
+    """In 64 bits what is left of them would fit, and results were as small as that."""
+    results = body.split(" = ")[0]
+    model = parsed(f"(float[n] x, {inputs}) => ({results}) {{ [it] {body} }}")
+    with pytest.raises(tvm.Error, match="'it'.*(too large|out of range)"):
+        tvm.compile(model, target=target).run(None, {"x": floats(4), "r": np.array(numbers)})

@@ -45,6 +45,8 @@ Term Repeated(const Term& x, int axis, const Term& before, const Term& after, co
   return x.Op("take", Min(Max(position, 0), size - 1.0), {{"axis", int64_t{axis}}, {"mode", std::string("clip")}});
 }
 
+constexpr double kFar = 281474976710656.0;  // 2^48
+
 /// `widths`: (rank, 2), int64. Modes that repeat elements reject dimensions that have none when the model runs.
 Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std::string& mode) {
   NodeImport& n = x.node();
@@ -55,7 +57,8 @@ Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std
     for (int d = 0; d < x.rank(); ++d) {
       const auto k = static_cast<size_t>(d) * 2;
       if (IsZero(known, k) && IsZero(known, k + 1)) continue;
-      const Term row = widths.Slice(0, d, d + 1).Reshape({2});
+      // What is beyond any dimension is too large as well, and sums of it don't overflow.
+      const Term row = Max(Min(widths.Slice(0, d, d + 1).Reshape({2}), kFar), -kFar);
       y = Repeated(y, d, row.Element(0), row.Element(1), mode);
     }
     return y;
