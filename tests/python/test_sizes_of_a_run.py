@@ -639,3 +639,18 @@ def test_sizes_that_overflow(body, inputs, numbers, target):
     model = parsed(f"(float[n] x, {inputs}) => ({results}) {{ [it] {body} }}")
     with pytest.raises(tvm.Error, match="'it'.*(too large|out of range)"):
         tvm.compile(model, target=target).run(None, {"x": floats(4), "r": np.array(numbers)})
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["constant", "operand"])
+@pytest.mark.parametrize("bounds", [(-100, -100, -1), (-4, -2**63, -2), (-2**63, -1, -1), (-3, -100, -1), (-1, -100, -2), (9, -4, -3)])
+def test_slices_that_begin_before_the_first_element(bounds, known):
+    """Going backwards they begin at the first one: it was left out, as NumPy has it."""
+    given = ", ".join(f"int64[1] {name}" + (f" = {{{value}}}" if known else "") for name, value in zip("bes", bounds))
+    inputs, fixed = ("", f", {given}") if known else (f", {given}", "")
+    model = parsed(f"(float[n, m] x{inputs}) => (y) <int64[1] a = {{1}}{fixed}> {{ [it] y = Slice(x, b, e, a, s) }}")
+    numbers = {} if known else {name: np.array([value]) for name, value in zip("bes", bounds)}
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for size in (3, 1, 0):
+        feeds = {"x": floats(2, size), **numbers}
+        for shapes in ({}, {name: array.shape for name, array in feeds.items()}):
+            np.testing.assert_array_equal(tvm.compile(model, shapes=shapes).run(None, feeds)[0], session.run(None, feeds)[0])

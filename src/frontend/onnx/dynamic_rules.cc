@@ -315,6 +315,21 @@ int64_t SliceBounds(NodeImport& n) {
   return known ? length : -1;
 }
 
+/// Begins of slices: what is before the first element is the first one, going backwards.
+Expr WithinBackwards(NodeImport& n, const Expr& x, const Term& begin, const Term& steps, const Ints& axes) {
+  const auto step = n.KnownElements(steps);
+  const auto first = n.ShapeElements(begin);
+  bool fits = step.has_value();
+  for (size_t i = 0; fits && i < axes.size(); ++i) {
+    const int64_t* known = first && i < first->size() ? AsConstInt((*first)[i]) : nullptr;
+    fits = (*step)[i] > 0 || (known != nullptr && *known >= -1);
+  }
+  if (fits) return begin;
+  const Term sizes = ShapeOf(Term(n, x)).Take(IntVec(n, axes));
+  const Term before = (steps < 0).Op("logical_and", begin < 0);
+  return before.Select(Max(begin, sizes * -1.0), begin);
+}
+
 Expr ImportDynamicSlice(NodeImport& n) {
   Expr x = n.In(0);
   int64_t length = SliceBounds(n);  // -1: the run knows it
@@ -358,6 +373,7 @@ Expr ImportDynamicSlice(NodeImport& n) {
   } else {
     steps = CheckedValues(n, steps, "not_zero", IntScalar(n, 0), "step");
   }
+  begin = WithinBackwards(n, x, Term(n, begin), Term(n, steps), axes);
   Ints zeros(static_cast<size_t>(length), 0);
   Expr result = n.Call("dyn.strided_slice", {x, begin, end, steps},
                        {{"begin", zeros}, {"end", zeros}, {"strides", zeros}, {"axes", axes}, {"slice_mode", "end"}});

@@ -205,7 +205,7 @@ void ClampSlice(int64_t size, int64_t step, int64_t& begin, int64_t& end) {
     end = std::max(begin, end);
     return;
   }
-  begin = std::clamp<int64_t>(from_start(begin), -1, size - 1);
+  begin = std::clamp<int64_t>(from_start(begin), size > 0 ? 0 : -1, size - 1);  // what is before the first is the first
   end = std::clamp<int64_t>(from_start(end), -1, size - 1);
   end = std::min(begin, end);
   if (begin < 0) begin = end = 0;  // nothing
