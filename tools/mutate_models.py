@@ -33,6 +33,7 @@ OUTCOMES = {0: "ran", 1: "refused", 2: "failed while running", 3: "ran too long"
 BUGS = (70, 71)
 SECONDS = 40
 MUTANTS_OF_EACH = 12
+WORDS = ["", "a", "b,c", "\u00fcber", "1.5", "x" * 50]
 
 
 def run_model(model, chooser):
@@ -43,6 +44,10 @@ def run_model(model, chooser):
     numbers = np.random.default_rng(chooser.randrange(1 << 30))
     for info in model.inputs:
         shape = [d if isinstance(d, int) and d >= 0 else chooser.choice([0, 1, 2, 3, 5]) for d in info.shape]
+        if info.value_type == "tensor(string)":
+            shape = chooser.choice([(), (1,), (3,), (2, 2), (0,), (1, 2, 2)])
+            inputs[info.name] = np.array([chooser.choice(WORDS) for _ in range(int(np.prod(shape)))], object).reshape(shape)
+            continue
         try:
             dtype = np.dtype(str(info.dtype))
         except TypeError:

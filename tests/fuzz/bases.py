@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is damaged: random graphs, pieces of given models, artefacts. Made in a process of its own: ONNX's and ONNX Runtime's
-code takes part, which may hang or die."""
+"""What is damaged: random graphs, single operators, pieces of given models, artefacts. Made in a process of its own: ONNX's
+and ONNX Runtime's code takes part, which may hang or die."""
 import pathlib
 import random
 import struct
@@ -94,17 +94,18 @@ def write_artefacts(folder):
 
 def make(task):
     """A worker's answer: what `task` asks for is at task["path"]."""
-    from differential import graphs
+    from differential import edges, graphs, sizes
 
     if "artefacts" in task:
         write_artefacts(task["artefacts"])
         return {"kind": "made"}
+    chooser = random.Random(task["seed"])
     try:
         if "model" in task:
-            chooser = random.Random(task["seed"])
             made = piece(chooser, _loaded(task["model"]))
-        else:
-            made = graphs.generate(task["seed"]).model
+        else:  # operators of every domain, as they are or in sizes that a run tells, are a small part of graphs
+            source = chooser.choices([graphs, edges, sizes], [4, 4, 2])[0]
+            made = source.generate(task["seed"]).model
         pathlib.Path(task["path"]).write_bytes(made.SerializeToString())
         return {"kind": "made"}
     except (graphs.Refused, ValueError, struct.error) as error:

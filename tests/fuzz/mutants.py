@@ -4,7 +4,7 @@ import re
 import struct
 
 import onnx
-from onnx import AttributeProto, TensorProto
+from onnx import AttributeProto, TensorProto, helper
 
 INTEGERS = [0, 1, -1, 2, 3, 5, 7, 63, 64, 65, 127, 128, 255, 256, 2**31 - 1, 2**31, -2**31, 2**32, 2**40, 2**62, 2**63 - 1,
             -2**63]
@@ -14,10 +14,13 @@ OPERATORS = ("Conv Slice Pad Reshape Gather TopK Resize LSTM Loop Scan If Einsum
              "Concat OneHot Range Tile Expand ScatterND GatherND DFT Attention").split()
 OPSETS = [1, 6, 7, 9, 11, 13, 17, 18, 21, 22, 23, 25, 28, 0, -1, 1000]
 TYPES = range(28)
+ATTRIBUTE_TYPES = range(15)
 
 
 def _attribute(random, a):
-    if a.type == AttributeProto.INT:
+    if random.random() < 0.04:  # what it holds is of another type
+        a.type = random.choice(ATTRIBUTE_TYPES)
+    elif a.type == AttributeProto.INT:
         a.i = random.choice(INTEGERS)
     elif a.type == AttributeProto.FLOAT:
         a.f = random.choice(FLOATS)
@@ -60,6 +63,8 @@ def _input(random, value):
         kind.elem_type = random.choice(TYPES)
     elif way == 2:
         kind.shape.dim.add().dim_value = random.choice([0, 1, 3])
+    elif way == 3 and random.random() < 0.2:  # not even the rank is known
+        kind.ClearField("shape")
     elif kind.shape.dim:
         dim = random.choice(kind.shape.dim)
         if way == 0:
@@ -68,11 +73,50 @@ def _input(random, value):
             dim.dim_param = random.choice(["n", "m", "", "?"])
 
 
+def _open(random, graph):
+    """What the model knew is what it is given, of sizes that it says, or not."""
+    tensor = random.choice(graph.initializer)
+    dims = [random.choice([d, d, "n", None]) for d in tensor.dims]
+    graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, dims if random.random() < 0.8 else None))
+    graph.initializer.remove(tensor)
+
+
+def _rename(random, graph, node):
+    """An attribute under the name of another, or one that another node has."""
+    attributes = [a for n in graph.node for a in n.attribute]
+    if random.random() < 0.5 and node.attribute:
+        random.choice(node.attribute).name = random.choice(attributes).name
+    elif attributes:
+        node.attribute.add().CopyFrom(random.choice(attributes))
+
+
+def _ends(random, graph, names):
+    """Another result, a result of another type, or one less of a node's."""
+    way, node = random.randrange(4), random.choice(graph.node)
+    if way == 0:
+        graph.output.append(helper.make_empty_tensor_value_info(random.choice(names)))
+    elif way == 1 and graph.output:
+        _input(random, random.choice(graph.output))
+    elif way == 2 and len(node.output) > 1:
+        del node.output[-1]
+    else:
+        node.output.append(random.choice(["more", *names]))
+
+
 def _change(random, graph):
     node = random.choice(graph.node)
     names = [name for n in graph.node for name in [*n.input, *n.output]] + [t.name for t in graph.initializer]
-    way = random.randrange(13)
-    if way <= 3 and node.attribute:
+    way = random.randrange(17)
+    if way == 13 and graph.initializer:
+        _open(random, graph)
+    elif way == 14:
+        _rename(random, graph, node)
+    elif way == 15:
+        _ends(random, graph, names)
+    elif way == 16 and len(node.input) > 1:
+        first, second = random.sample(range(len(node.input)), 2)
+        node.input[first], node.input[second] = node.input[second], node.input[first]
+    elif way <= 3 and node.attribute:
         _attribute(random, random.choice(node.attribute))
     elif way == 4 and node.attribute:
         node.attribute.remove(random.choice(node.attribute))
@@ -101,7 +145,7 @@ def of_model(random, model):
     changed.CopyFrom(model)
     try:
         if random.random() < 0.05:
-            changed.opset_import[0].version = random.choice(OPSETS)
+            random.choice(changed.opset_import).version = random.choice(OPSETS)
         for _ in range(random.choice([1, 1, 1, 2, 3])):
             _change(random, changed.graph)
         return changed.SerializeToString()

@@ -199,7 +199,8 @@ def scan(g):
     axis = g.integer(0, x.rank - 1)
     parts = [np.take(a, 0, axis) for a in x.arrays]
     shape = _dims(parts)
-    first = g.constant(g.array(shape, np.float32)) if None not in shape else g.add("ReduceMin", [x, g.ints([axis])], keepdims=0)[0]
+    least = "ReduceMean" if g.special else "ReduceMin"  # ONNX Runtime drops NaN
+    first = g.constant(g.array(shape, np.float32)) if None not in shape else g.add(least, [x, g.ints([axis])], keepdims=0)[0]
     state, part, result, row = (g.fresh("b") for _ in range(4))
     nodes = [helper.make_node(g.pick(["Add", "Max", "Sub"]), [state, part], [f"{state}_t"])]
     last = _steps(g, f"{state}_t", part, g.integer(1, 3), nodes, 0, x.rank - 1)

@@ -482,7 +482,8 @@ def convolution(s, op):
 def pool(s, op):
     spatial = s.pick([1, 2, 2, 3])
     x = s.array((s.pick([0, 1, 2]), s.pick([1, 3, 16]), *(s.pick([1, 2, 3, 5, 7]) for _ in range(spatial))),
-                s.pick(["float32", "float32", "float64"]), s.pick([0, 0, 0.05]) if op == "MaxPool" else 0)
+                "float32" if op == "LpPool" else s.pick(["float32", "float32", "float64"]),  # only the reference knows others
+                s.pick([0, 0, 0.05]) if op == "MaxPool" else 0)
     attributes = _window(s, spatial)
     if op == "AveragePool":
         attributes["count_include_pad"] = s.integer(0, 1)
@@ -560,12 +561,17 @@ def quantised(s, op):
 
 # ---- cases ----
 
-def generate(seed, only=None):
-    """A Case of one node; the same one for the same seed. Some of its operands are part of the model."""
+def all_rules():
+    """By name: function, domain, operator."""
     from . import contrib, layers, learning, states  # noqa: F401  more rules
 
-    s = Source(seed)
-    function, domain, op = RULES[s.pick([f".{name}" for name in only] if only else sorted(RULES))]
+    return RULES
+
+
+def generate(seed, only=None):
+    """A Case of one node; the same one for the same seed. Some of its operands are part of the model."""
+    s, rules = Source(seed), all_rules()
+    function, domain, op = rules[s.pick([f".{name}" for name in only] if only else sorted(rules))]
     try:
         draw = function(s, op)
     except (IndexError, ValueError) as error:

@@ -26,13 +26,18 @@ def open_session(model):
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+def imports_of(nodes, opset):
+    """Opsets of the default domain and of those that nodes name."""
+    return [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in sorted({n.domain for n in nodes} - {""})]
+
+
 def node_model(nodes, feeds, opset, initializers=(), ir_version=10):
     """`nodes` alone, with operands of any size; results are those of the last one."""
     inputs = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), [None] * a.ndim)
               for name, a in feeds.items()]
     outputs = [helper.make_empty_tensor_value_info(name) for name in nodes[-1].output]
     graph = helper.make_graph(nodes, "nodes", inputs, outputs, initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+    return helper.make_model(graph, opset_imports=imports_of(nodes, opset), ir_version=ir_version)
 
 
 def evaluate_nodes(nodes, worlds, opset, initializers=()):

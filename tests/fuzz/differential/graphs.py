@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from . import chains, control, low_precision, operators, rows, rules, sequences  # noqa: F401  their rules
-from .engines import evaluate_nodes, inner_reads
+from . import chains, control, embedded, kernels, low_precision, operators, rows, rules, sequences  # noqa: F401  their rules
+from .engines import evaluate_nodes, imports_of, inner_reads
 
-OPSET = 22
+OPSETS = [13, 15, 17, 18, 20, 21, 22, 22, 22, 22, 22, 22, 23, 24, 25]
 IR_VERSION = 10
 MAX_ELEMENTS = {"any": 4096, "pictures": 49152, "rows": 32768, "few_bits": 32768}  # of one value, by profile
 MAX_MAGNITUDE = 1e5
@@ -76,7 +76,10 @@ class Graph:
         self.profile = profile
         self.pictures = profile in ("pictures", "few_bits")
         self.values, self.nodes, self.inputs, self.initializers = [], [], [], []
+        self.opset = self.random.choice(OPSETS)
         self.sizes = [{"n": 3, "m": 5}, {"n": 4, "m": 2}] if dynamic else [{}]
+        if dynamic and self.chance(0.3):
+            self.sizes[1] = {"n": self.random.choice([0, 1, 1, 16]), "m": self.random.choice([1, 2, 7])}
         if dynamic and profile == "rows":
             self.sizes = [dict(zip("nm", self.random.sample(rows.LENGTHS, 2))) for _ in range(2)]
         self.worlds = 2 * len(self.sizes)  # those with wrong operands come last
@@ -125,6 +128,15 @@ class Graph:
         arrays += [a.copy() for a in arrays]
         self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(arrays[0].dtype), dims))
         value = Value(name, arrays)
+        self.values.append(value)
+        return value
+
+    def add_array(self, array):
+        """An input of these elements."""
+        arrays = [np.array(array) for _ in range(self.worlds)]
+        value = Value(self.fresh("x"), arrays)
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self.inputs.append(helper.make_tensor_value_info(value.name, kind, array.shape))
         self.values.append(value)
         return value
 
@@ -184,8 +196,8 @@ class Graph:
     def add_nodes(self, nodes, operands, keep=None, error=0.0, fixed=()):
         """As `add`, of nodes each of which reads the one before; what is between them, and `fixed` initializers, may be of
         types that NumPy lacks."""
-        results = evaluate_nodes(nodes, [{v.name: v.arrays[w] for v in operands} for w in range(self.worlds)], OPSET,
-                                 fixed)
+        results = evaluate_nodes(nodes, [{v.name: v.arrays[w] for v in operands} for w in range(self.worlds)],
+                                 self.opset, fixed)
         if results is None:
             raise Refused
         made = [self.checked(name, [r[i] for r in results], error) for i, name in enumerate(nodes[-1].output)]
@@ -231,10 +243,11 @@ class Graph:
         results = [v for v in self.values if v.name in made and (v.name not in read or self.chance(0.1))]
         if not results:
             raise Refused
+        results += [v for v in self.values if v.name.startswith("x") and self.chance(0.02)]
         outputs = [helper.make_tensor_value_info(v.name, helper.np_dtype_to_tensor_dtype(v.dtype), [None] * v.rank)
                    for v in results]
         graph = helper.make_graph(self.nodes, "fuzz", self.inputs, outputs, self.initializers)
-        imports = [helper.make_opsetid("", OPSET)]
+        imports = imports_of(self.nodes, self.opset)
         model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION, producer_name="fuzz")
         onnx.checker.check_model(model, full_check=False)
         feeds = [{v.name: v.arrays[w] for v in self.values if v.name.startswith("x")} for w in range(len(self.sizes))]
@@ -263,6 +276,8 @@ def _inputs(graph, chooser):
                 dims[-2] = chooser.choice(rows.LENGTHS)
         elif rank == 4:
             dims[1] = chooser.choice([1, 2, 3, 4, 8, 16])
+        if chooser.random() < 0.03:
+            dims[chooser.randrange(len(dims))] = 0
         while np.prod(dims) > (8192 if pictures or long else 2048):
             dims[dims.index(max(dims[:-1] if long else dims))] = 2
         if graph.dynamic:
@@ -288,9 +303,9 @@ def generate(seed, nodes=None, profile=None):
     for _ in range(wanted * 6):
         if len(graph.nodes) >= wanted:
             break
-        before = len(graph.nodes), len(graph.values), len(graph.initializers), graph.count
+        before = len(graph.nodes), len(graph.values), len(graph.initializers), len(graph.inputs)
         try:
             rules.grow(graph)
         except Refused:
-            del graph.nodes[before[0]:], graph.values[before[1]:], graph.initializers[before[2]:]
+            del graph.nodes[before[0]:], graph.values[before[1]:], graph.initializers[before[2]:], graph.inputs[before[3]:]
     return graph.finish(seed)

@@ -51,6 +51,7 @@ def other_unary(g):
         if to in ("UINT8", "INT8") and (x.arrays[0].size == 0 or abs(x.arrays[0].astype(np.float64)).max() > 100 or
                                         x.arrays[0].astype(np.float64).min() < 0):
             to = "FLOAT"
+        g.need("INT" not in to or x.dtype.kind != "f" or all(np.isfinite(a).all() for a in x.arrays))
         return g.add(op, [x], to=getattr(TensorProto, to))
     x = g.choose(["float32", "float64", "int32", "int64", "int8"])
     low, high = (g.constant(np.array(b, x.dtype)) if g.chance(0.75) else None for b in (-1, 2))
@@ -62,7 +63,8 @@ def binary(g):
     op = g.pick(["Add", "Sub", "Mul", "Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mod", "PRelu", "Mean", "Sum"])
     if op == "Pow":
         x = g.choose(FLOATS)
-        return g.add(op, [x, g.constant(np.array(g.pick([2, 3, 0.5, -1, 2]), x.dtype))])
+        powers = [2, 3, -1, 2] + ([] if g.special else [0.5])  # the root of minus infinity is NaN, the power isn't
+        return g.add(op, [x, g.constant(np.array(g.pick(powers), x.dtype))])
     if op == "Mod":
         x = g.choose(["int32", "int64", "float32"])
         by = g.constant(np.array(g.pick([2, 3, 5]), x.dtype))
@@ -196,7 +198,7 @@ def slice_(g):
 @rule(8, pictures=8)
 def pad(g):
     x = g.choose(["float32", "float32", "float64", "int32", "int64", "int8"], where=lambda v: v.rank > 0)
-    mode = g.pick(["constant", "constant", "constant", "reflect", "edge", "wrap"])
+    mode = g.pick(["constant", "constant", "constant", "reflect", "edge"] + ["wrap"] * (g.opset > 18))
     low = -1 if mode == "constant" else 0
     most = [2 if mode == "constant" else max(0, min(2, min(a.shape[i] for a in x.arrays) - 1)) for i in range(x.rank)]
     amounts = [g.integer(low, m) if g.chance(0.6) else 0 for m in most] + \
@@ -422,7 +424,7 @@ def _window(g, x, dilated=True):
         attributes["dilations"] = [g.integer(1, 2) for _ in range(spatial)]
     # Where a window is larger than the operand, sizes of the standard are rounded down, and ONNX Runtime's to zero.
     pads, dilations = attributes.get("pads", [0] * 2 * spatial), attributes.get("dilations", [1] * spatial)
-    g.need("auto_pad" in attributes or all(
+    g.need(attributes.get("auto_pad", "").startswith("SAME") or all(
         a.shape[2 + i] + pads[i] + pads[spatial + i] > (kernel[i] - 1) * dilations[i] for a in x.arrays for i in range(spatial)))
     return attributes
 
@@ -454,7 +456,7 @@ def convolve(g):
 @rule(1, pictures=4)
 def gate(g):
     """A factor for each channel from the means of all."""
-    x = g.choose(["float32"], ranks=[4], where=lambda v: all(a.shape[1] == v.shape[1] for a in v.arrays))
+    x = g.choose(["float32"], ranks=[4], where=lambda v: v.shape[1] and all(a.shape[1] == v.shape[1] for a in v.arrays))
     channels, few = x.shape[1], g.pick([1, 3, 4, 8])
     mean = g.add("GlobalAveragePool", [x])[0] if g.chance(0.5) else g.add("ReduceMean", [x, g.ints([2, 3])], keepdims=1)[0]
     for before, after, op in ((channels, few, "Relu"), (few, channels, g.pick(["Sigmoid", "HardSigmoid"]))):
