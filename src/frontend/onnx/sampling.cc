@@ -18,12 +18,6 @@ using IntList = std::vector<int64_t>;
 
 const DataType kInt64 = DataType::Int(64);
 
-Term Product(const std::vector<Term>& factors, NodeImport& n) {
-  Term product = IntNum(n, 1);
-  for (const Term& factor : factors) product = product * factor;
-  return product;
-}
-
 /// A list as scalars, none below `least`. `count`: how many entries it has to have, -1: any number.
 std::vector<Term> Listed(NodeImport& n, size_t i, const char* name, int64_t least, int64_t count = -1) {
   Term list = In(n, i).As(kInt64);
@@ -69,10 +63,12 @@ Expr ImportMaxUnpool(NodeImport& n) {
   if (strides.size() != spatial || pads.size() != 2 * spatial) n.Invalid("attributes don't fit the rank");
   std::vector<Term> dims{DimOf(x, 0), DimOf(x, 1)};
   for (size_t d = 0; d < spatial; ++d) {
-    Term size = (DimOf(x, static_cast<int>(d) + 2) - 1) * static_cast<double>(strides[d]);
-    dims.push_back(Max(size + static_cast<double>(kernel[d] - pads[d] - pads[spatial + d]), 0));
+    Term reach = (DimOf(x, static_cast<int>(d) + 2) - 1) * static_cast<double>(strides[d]);
+    dims.push_back(Max(reach + static_cast<double>(kernel[d] - pads[d] - pads[spatial + d]), 0));
   }
-  Term zeros = Full(x.Number(0), Stack({Product(dims, n)}));
+  Term size = IntNum(n, 1);
+  for (const Term& dim : dims) size = size * dim;
+  Term zeros = Full(x.Number(0), Stack({size}));
   // Not counted from the end, as those of Scatter are.
   indices = AtLeast(indices, 0, "index");
   Term y = ReshapeTo(Term(n, n.Call("scatter", {zeros, indices.Reshape({-1}), x.Reshape({-1})},
@@ -168,39 +164,6 @@ Expr ImportDeformConv(NodeImport& n) {
 }
 
 }  // namespace
-
-Term ColumnsToImage(NodeImport& n, const Term& x, const BlockPlaces& at) {
-  const Term size = Product(at.image, n), taps = Product(at.block, n);
-  // Of each tap (rows) and each place of the block (columns): where it stands in the flattened image, or behind it.
-  std::vector<Term> places;
-  for (size_t d = 0; d < at.image.size(); ++d) {
-    Term extent = (at.block[d] - 1) * static_cast<double>(at.dilations[d]) + 1;
-    Term room = at.image[d] + at.before[d] + at.after[d] - extent;
-    places.push_back(Max(FloorDiv(room, static_cast<double>(at.strides[d])) + 1, 0));
-  }
-  Term tap = Iota(taps), place = Iota(Product(places, n)), position = IntNum(n, 0).Expand(0, 2);
-  Term inside = position == position, after_tap = IntNum(n, 1), after_place = IntNum(n, 1), after = IntNum(n, 1);
-  for (size_t d = at.image.size(); d-- > 0;) {
-    Term k = FloorDiv(tap, Max(after_tap, 1)).Op("floor_mod", Max(at.block[d], 1));
-    Term p = FloorDiv(place, Max(after_place, 1)).Op("floor_mod", Max(places[d], 1));
-    Term on = (k * static_cast<double>(at.dilations[d])).Expand(1) +
-              (p * static_cast<double>(at.strides[d])).Expand(0) - at.before[d];
-    inside = inside && on >= IntNum(n, 0) && on < at.image[d];
-    position = position + on * after;
-    after_tap = after_tap * at.block[d];
-    after_place = after_place * places[d];
-    after = after * at.image[d];
-  }
-  Term target = inside.Select(position, size);
-  Term batch = DimOf(x, 0), rows = batch * FloorDiv(DimOf(x, 1), Max(taps, 1)), columns = taps * Product(places, n);
-  Term flat = ReshapeTo(x, {rows, columns});
-  Term index = BroadcastTo(ReshapeTo(target, Stack({columns})).Expand(0), Stack({rows, columns}));
-  Term zeros = Full(x.Number(0), Stack({rows, size + 1}));
-  Term sums(n, n.Call("scatter", {zeros, index, flat}, {{"axis", int64_t{1}}, {"reduction", std::string("add")}}));
-  std::vector<Term> dims{batch, FloorDiv(DimOf(x, 1), Max(taps, 1))};
-  dims.insert(dims.end(), at.image.begin(), at.image.end());
-  return ReshapeTo(SliceAxis(sums, 1, IntNum(n, 0), size), dims);
-}
 
 void RegisterSamplingRules(RuleTable& table) {
   table.Add1("Col2Im", {18}, ImportCol2Im);
