@@ -115,9 +115,10 @@ def test_heads_of_any_width_are_one_kernel(tmp_path):
     assert "nn.contrib_packing_attention(" in text and "nn.softmax(" not in text
 
 
-def transposed(rows, columns, batch=3, depth=20):
-    nodes = [helper.make_node("Transpose", ["k"], ["t"], perm=[0, 2, 1]), helper.make_node("MatMul", ["x", "t"], ["y"])]
-    return model(nodes, [("x", [batch, rows, depth]), ("k", [batch, columns, depth])])
+def transposed(rows, columns, batch=(3,), depth=20):
+    rank = len(batch)
+    nodes = [helper.make_node("Transpose", ["k"], ["t"], perm=[*range(rank), rank + 1, rank]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    return model(nodes, [("x", [*batch, rows, depth]), ("k", [*batch, columns, depth])])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 65])
@@ -125,6 +126,8 @@ def transposed(rows, columns, batch=3, depth=20):
 def test_few_rows_of_known_sizes(rows, columns):
     x, k = floats(3, rows, 20), floats(3, columns, 20)
     compare(treadle.compile(transposed(rows, columns), threads=2), x.astype("f8") @ k.transpose(0, 2, 1), x=x, k=k)
+    heads, keys = floats(2, 3, rows, 20), floats(2, 3, columns, 20)
+    compare(treadle.compile(transposed(rows, columns, (2, 3)), threads=2), heads.astype("f8") @ keys.transpose(0, 1, 3, 2), x=heads, k=keys)
     gemm = model([helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)], [("x", [rows, 20]), ("w", [columns, 20])])
     compare(treadle.compile(gemm, threads=2), x[0].astype("f8") @ k[0].T, x=x[0], w=k[0])
     product = model(MATMUL, [("x", [rows, 20]), ("w", [20, columns])])
@@ -132,6 +135,7 @@ def test_few_rows_of_known_sizes(rows, columns):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 16])
-def test_keys_of_known_sizes_are_read_as_they_are(rows, tmp_path):
+@pytest.mark.parametrize("batch", [(3,), (2, 3), (1, 12)])
+def test_keys_of_known_sizes_are_read_as_they_are(rows, batch, tmp_path):
     """The transposed keys were stored, which took three times as long as the product."""
-    assert "transpose(" not in lowered(transposed(rows, 77), tmp_path, "relay-opt")
+    assert "transpose(" not in lowered(transposed(rows, 77, batch), tmp_path, "relay-opt")

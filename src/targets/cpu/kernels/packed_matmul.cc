@@ -485,12 +485,27 @@ std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
   return "";
 }
 
-/// Whether a reshape makes one dimension of the first two, and keeps the others.
-bool JoinsTwoBatches(const ReshapeAttrs* attrs) {
-  const auto is = [&](size_t i, int64_t value) {
-    return AsConstInt(attrs->newshape[i]) != nullptr && *AsConstInt(attrs->newshape[i]) == value;
-  };
-  return attrs->newshape.size() == 2 && is(0, -3) && is(1, -2);
+/// A reshape that keeps the last two dimensions, as one of matrices that are transposed; null where it is another.
+Attrs JoinsTransposedBatches(const CallNode* call, const ReshapeAttrs* attrs) {
+  const size_t size = attrs->newshape.size();
+  std::vector<int64_t> shape;
+  for (const PrimExpr& dim : attrs->newshape) {
+    if (AsConstInt(dim) == nullptr) return Attrs();
+    shape.push_back(*AsConstInt(dim));
+  }
+  if (shape == std::vector<int64_t>{-3, -2}) return call->attrs;
+  const auto* from = call->args[0]->checked_type_.as<TensorTypeNode>();
+  if (from == nullptr || from->shape.size() < 2 || size < 2) return Attrs();
+  for (size_t i = 0; i < size; ++i) {
+    if (shape[i] < 1) return Attrs();
+    const size_t end = size - i;
+    if (end <= 2 && DimValue(from->shape[from->shape.size() - end]) != shape[i]) return Attrs();
+  }
+  return MakeAttrs<ReshapeAttrs>([&](auto& a) {
+    a.newshape = attrs->newshape;
+    a.newshape.Set(size - 2, attrs->newshape[size - 1]);
+    a.newshape.Set(size - 1, attrs->newshape[size - 2]);
+  });
 }
 
 /// What `e` is the transpose of, its last two axes exchanged, where that is there already: what follows from elements
@@ -498,9 +513,9 @@ bool JoinsTwoBatches(const ReshapeAttrs* attrs) {
 Expr TransposedOperand(const Expr& e) {
   const auto* call = e.as<CallNode>();
   const auto* joined = call == nullptr ? nullptr : call->attrs.as<ReshapeAttrs>();
-  if (joined != nullptr && JoinsTwoBatches(joined)) {
+  if (const Attrs batches = joined == nullptr ? Attrs() : JoinsTransposedBatches(call, joined); batches.defined()) {
     const Expr source = TransposedOperand(call->args[0]);
-    return source.defined() ? Expr(relay::Call(call->op, {source}, call->attrs, {}, call->span)) : source;
+    return source.defined() ? Expr(relay::Call(call->op, {source}, batches, {}, call->span)) : source;
   }
   const auto* attrs = call == nullptr ? nullptr : call->attrs.as<TransposeAttrs>();
   if (attrs == nullptr || !attrs->axes.has_value() || attrs->axes->size() < 2) return Expr();
