@@ -167,8 +167,6 @@ Array<Tensor> TileCompute(const Attrs&, const Array<Tensor>& inputs, const Type&
         for (size_t d = 0; d < x.ndim(); ++d) {
           const size_t of = d + i.size() - x.ndim();
           at.push_back(tir::floormod(i[of], tir::max(x->shape[d], Index(1))));
-          // Rows that are there once are copied in vectors.
-          if (d + 1 == x.ndim()) at.Set(d, Select(tir::equal(shape[of], x->shape[d]), i[of], at[d]));
         }
         return x(at);
       },
@@ -251,6 +249,12 @@ Shapes PadShapes(const Attrs&, const Array<TensorType>& operands, const ElementO
   return {out};
 }
 
+/// What is added to dimension `d` at its beginning (side 0) or end (1), of widths (rank, 2).
+PrimExpr WidthOf(const Tensor& widths, size_t d, int64_t side) {
+  const Array<PrimExpr> place = {Index(static_cast<int64_t>(d)), Index(side)};
+  return FarAtMost(tir::cast(DataType::Int(64), widths(place)));
+}
+
 Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const Tensor& x = inputs[0];
   const std::string mode = AttrsOrDefault<PadAttrs>(attrs)->pad_mode;
@@ -263,16 +267,13 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
         PrimExpr inside = tir::make_bool(true);
         Array<PrimExpr> at;
         for (size_t d = 0; d < x.ndim(); ++d) {
-          const auto width = [&](int64_t side) {
-            const Array<PrimExpr> place = {Index(static_cast<int64_t>(d)), Index(side)};
-            return FarAtMost(tir::cast(DataType::Int(64), inputs[1](place)));
-          };
-          const PrimExpr before = width(0), size = x->shape[d];
+          const PrimExpr before = WidthOf(inputs[1], d, 0), size = x->shape[d];
           PrimExpr position = i[d] - before;
           inside = inside && position >= 0 && position < size;
           if (mode == "reflect" || mode == "wrap") {
             // What is left of what negative widths cut is repeated, as often as it takes.
-            const PrimExpr cut = tir::max(-before, Index(0)), left = size - cut - tir::max(-width(1), Index(0));
+            const PrimExpr cut = tir::max(-before, Index(0)),
+                           left = size - cut - tir::max(-WidthOf(inputs[1], d, 1), Index(0));
             position = position - cut;
             if (mode == "reflect") {  // there and back
               PrimExpr period = (left - 1) * 2;
@@ -283,7 +284,13 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
             }
             position = position + cut;
           }
-          at.push_back(mode == "constant" ? position : Clamp(position, Index(0), size - 1));
+          if (mode == "constant") {
+            at.push_back(position);
+            continue;
+          }
+          // Between the ends elements are where they were: loops over them are copies.
+          const PrimExpr place = i[d] - before;
+          at.push_back(tir::if_then_else(place >= 0 && place < size, place, Clamp(position, Index(0), size - 1)));
         }
         if (mode != "constant") return x(at);
         return tir::if_then_else(inside, x(at), inputs[2](Array<PrimExpr>{}));

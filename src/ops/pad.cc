@@ -153,7 +153,10 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
     return IndexPad(x, pairs, out_type, mirrored, "pad_reflect");
   }
   if (a->pad_mode == "wrap") {
-    auto wrapped = [](const PrimExpr& p, const PrimExpr& n) { return tir::floormod(p, n); };
+    // No side has more elements than the dimension.
+    auto wrapped = [](const PrimExpr& p, const PrimExpr& n) {
+      return tir::select(p < 0, p + n, tir::select(p >= n, p - n, p));
+    };
     return IndexPad(x, pairs, out_type, wrapped, "pad_wrap");
   }
   std::vector<int64_t> before, after;

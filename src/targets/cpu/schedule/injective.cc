@@ -226,43 +226,65 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   return true;
 }
 
+/// A divisor of indices along an axis.
+struct AxisDivisor {
+  PrimExpr by;         ///< undefined: there is none
+  bool wraps = false;  ///< only what remains is used: the axis repeats one of that many elements
+};
+
 /// What elements along an axis are first divided by where they are taken apart into indices of dimensions that the axis
-/// joins; undefined where there is nothing of that kind, or of constants.
-PrimExpr DivisorOf(const tir::Block& node, const tir::Var& axis) {
+/// joins, or wrapped around; none of constants unless `constants`.
+AxisDivisor DivisorOf(const tir::Block& node, const tir::Var& axis, bool constants) {
   const auto uses_axis = [&](const PrimExpr& e) {
     return arith::UsesVar(e, [&](const tir::VarNode* var) { return var == axis.get(); });
   };
-  PrimExpr divisor;
+  AxisDivisor divisor;
+  bool divides = false;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
     const auto* div = e.as<tir::FloorDivNode>();
     const auto* mod = e.as<tir::FloorModNode>();
-    if (divisor.defined() || (div == nullptr && mod == nullptr)) return;  // the innermost one is visited first
+    if (div == nullptr && mod == nullptr) return;
     const PrimExpr& by = div != nullptr ? div->b : mod->b;
-    if (AsConstInt(by) == nullptr && !arith::ReadsData(by) && uses_axis(div != nullptr ? div->a : mod->a)) divisor = by;
+    if (!uses_axis(div != nullptr ? div->a : mod->a)) return;
+    divides |= div != nullptr || !mod->a.same_as(axis);
+    if (divisor.by.defined()) return;  // the innermost one is visited first
+    if ((constants || AsConstInt(by) == nullptr) && !arith::ReadsData(by)) divisor.by = by;
   });
+  divisor.wraps = divisor.by.defined() && !divides;
   return divisor;
 }
 
 /// Loops over several dynamic dimensions that a reshape has joined become one loop for each again: an index of all
-/// would be divided for each element.
-void SplitJoinedDimensions(Schedule& sch, const BlockRV& block) {
+/// would be divided for each element. So does a loop over rows that are repeated, which are copied whole then: whether
+/// there are any.
+bool SplitJoinedDimensions(Schedule& sch, const BlockRV& block) {
+  constexpr int64_t kRepeated = 8;
   const tir::Block node = sch.Get(block);
   const std::vector<LoopRV> loops = sch.GetLoops(block);
-  if (loops.size() != node->iter_vars.size()) return;
+  if (loops.size() != node->iter_vars.size()) return false;
   arith::Analyzer analyzer;
+  bool rows = false;
   for (size_t i = 0; i < loops.size(); ++i) {
-    if (Extent(sch, loops[i]) >= 0) continue;
-    const PrimExpr divisor = DivisorOf(node, node->iter_vars[i]->var), extent = node->iter_vars[i]->dom->extent;
-    if (!divisor.defined() || arith::UsesVar(divisor, [&](const tir::VarNode* var) {
+    const bool last = i + 1 == loops.size();
+    if (Extent(sch, loops[i]) >= 0 && (!last || LoadableLanes(sch, block, kLine) > 1)) continue;
+    const AxisDivisor divisor = DivisorOf(node, node->iter_vars[i]->var, last);
+    const PrimExpr& by = divisor.by;
+    const PrimExpr extent = node->iter_vars[i]->dom->extent;
+    if (!by.defined() || arith::UsesVar(by, [&](const tir::VarNode* var) {
           return std::any_of(node->iter_vars.begin(), node->iter_vars.end(),
                              [&](const tir::IterVar& axis) { return axis->var.get() == var; });
         })) {
       continue;
     }
-    const PrimExpr others = analyzer.Simplify(tir::floordiv(extent, divisor));
-    if (tir::is_one(others) || !analyzer.CanProveEqual(others * divisor, extent)) continue;
-    sch.Split(loops[i], {others, divisor});
+    if (const int64_t* period = AsConstInt(by); period != nullptr && (!divisor.wraps || *period < kRepeated)) continue;
+    const PrimExpr others = analyzer.Simplify(tir::floordiv(extent, by));
+    if (tir::is_one(others)) continue;
+    const bool exact = analyzer.CanProveEqual(others * by, extent), repeated = divisor.wraps && last;
+    if (!exact && !repeated) continue;
+    sch.Split(loops[i], {exact ? others : PrimExpr(kRest), by});
+    rows |= repeated;
   }
+  return rows;
 }
 
 }  // namespace
@@ -311,7 +333,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
     return;
   }
   if (ScheduleTransposed(sch, block, work)) return;
-  SplitJoinedDimensions(sch, block);
+  const bool whole_rows = SplitJoinedDimensions(sch, block);
   loops = sch.GetLoops(block);
   // Short rows of an image are one where that is the same.
   constexpr int64_t kWhole = 16, kLong = 17;
@@ -349,7 +371,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   for (size_t i = 0; i + 1 < outer.size(); ++i) {
     if (i > 0 || Extent(sch, outer[i]) > 0) others *= std::max<int64_t>(1, usual(outer[i]));
   }
-  if (outer.size() > 1 && others >= kEnough && usual(outer.back()) > 2) outer.pop_back();
+  if (outer.size() > 1 && (whole_rows || (others >= kEnough && usual(outer.back()) > 2))) outer.pop_back();
   if (!outer.empty()) FuseParallel(sch, outer, work);
 }
 
