@@ -199,6 +199,8 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   /// such).
   std::function<Value*(int)> LanePointers(const tir::Buffer& buffer, const PrimExpr& index);
   Value* LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise);
+  /// The same by instructions that gather.
+  Value* GatherLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise);
   /// `count` lanes of a vector from `first` on.
   Value* LanesOf(Value* vector, int first, int count);
   /// Calls `part` for pieces of a vector that a register holds: masked accesses of wider vectors are made of them. LLVM

@@ -240,6 +240,33 @@ bool AreOwnElements(const tir::Buffer& buffer, const PrimExpr& begin, int count)
 
 }  // namespace
 
+Value* FunctionCodegen::GatherLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise) {
+  const DataType dtype = op->dtype;
+  llvm::Type* element = module_->MemoryType(dtype.element_of());
+  PrimExpr index = op->indices[0];
+  Value* base = VisitExpr(op->buffer->data);
+  // Half as many instructions take indices of 32 bits, beside what all lanes have in common.
+  const auto narrow = [](const PrimExpr& e) -> PrimExpr {
+    const auto* wide = e.as<tir::CastNode>();
+    return wide != nullptr && wide->value.dtype().element_of() == DataType::Int(32) ? wide->value : PrimExpr();
+  };
+  if (const auto* sum = index.as<tir::AddNode>()) {
+    const bool first = sum->a.as<tir::BroadcastNode>() != nullptr;
+    const auto* common = (first ? sum->a : sum->b).as<tir::BroadcastNode>();
+    const PrimExpr& own = first ? sum->b : sum->a;
+    if (common != nullptr && narrow(own).defined()) {
+      base = b_.CreateGEP(element, base, Index64(common->value));  // may lie outside
+      index = own;
+    }
+  }
+  if (narrow(index).defined()) index = narrow(index);
+  Value* pointers = b_.CreateGEP(element, base, VisitExpr(index));
+  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(op->dtype.lanes()));
+  const llvm::Align align(static_cast<uint64_t>(dtype.bytes()));
+  Value* pass = mask == nullptr || otherwise == nullptr ? nullptr : ToMemory(otherwise, dtype);
+  return FromMemory(b_.CreateMaskedGather(type, pointers, align, mask, pass), dtype);
+}
+
 Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise) {
   const tir::Buffer& buffer = op->buffer;
   const PrimExpr& index = op->indices[0];
@@ -274,15 +301,7 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
   // Of indices that follow from the loops' LLVM may find more.
   const bool whole = count == module_->features().vector_lanes(32) && dtype.bits() == 32;
   const bool reads = index.as<tir::RampNode>() == nullptr && arith::ReadsData(index);
-  if (mask == nullptr && unit == 1 && whole && reads && module_->HasFastGather()) {
-    llvm::Type* element = module_->MemoryType(dtype.element_of());
-    // Half as many instructions take indices of 32 bits.
-    const auto* wide = index.as<tir::CastNode>();
-    const bool narrow = wide != nullptr && wide->value.dtype().element_of() == DataType::Int(32);
-    Value* pointers = b_.CreateInBoundsGEP(element, VisitExpr(buffer->data), VisitExpr(narrow ? wide->value : index));
-    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(count));
-    return FromMemory(b_.CreateMaskedGather(type, pointers, llvm::Align(static_cast<uint64_t>(dtype.bytes()))), dtype);
-  }
+  if (unit == 1 && whole && reads && module_->HasFastGather()) return GatherLanes(op, mask, otherwise);
   // Element by element; under a mask, lanes that are off read element 0 of the first lane that is on or nothing.
   Value* result = otherwise != nullptr ? otherwise : llvm::PoisonValue::get(ValueType(dtype));
   const std::function<Value*(int)> pointer_of = LanePointers(buffer, index);
