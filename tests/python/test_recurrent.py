@@ -51,6 +51,15 @@ def test_any_steps_and_batch(op, target, hidden):
 
 
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_samples_beside_whole_tiles(op):
+    """What tiles of the batch leave over is computed in tiles of each size."""
+    model, d, given = layer(op, "t", "n", 20)
+    compiled = treadle.compile(model)
+    for batch in range(1, 17):
+        check(model, compiled, feeds_of(3, batch, d, 20, given))
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("batch", [1, 6, 7])
 def test_known_sizes(op, direction, batch):

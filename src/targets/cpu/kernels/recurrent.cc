@@ -55,7 +55,8 @@ class RecurrentPlanNode : public PlanNode {
   TREADLE_NODE(RecurrentPlanNode, PlanNode, "schedule.RecurrentPlan")
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("rows", &RecurrentPlanNode::rows).Doc("samples of the batch in a register tile; others go one by one");
+    r.Field("rows", &RecurrentPlanNode::rows)
+        .Doc("samples of the batch in a register tile; what is left goes in tiles of 4 to 1");
     r.Field("share_panels", &RecurrentPlanNode::share_panels).Doc("whether threads share the units of each step");
   }
 };
@@ -159,13 +160,16 @@ class StepWriter {
 
   /// The units of panel `p`, of which the first `count` exist, for all samples.
   Stmt Panel(const PrimExpr& t, const PrimExpr& p, int64_t count) const {
-    const int64_t rows = attrs_->rows;
-    const PrimExpr tiles = tir::floordiv(batch_, Index(rows));
-    Stmt of_tiles = Loop(tiles, "tile", [&](const PrimExpr& i) { return Tile(t, p, count, i * Index(rows), rows); });
-    if (rows == 1) return of_tiles;
-    Stmt of_rest = Loop(batch_ - tiles * Index(rows), "row",
-                        [&](const PrimExpr& i) { return Tile(t, p, count, tiles * Index(rows) + i, 1); });
-    return tir::SeqStmt(Array<Stmt>{of_tiles, of_rest});
+    // What is left shares weights as far as it goes: tiles of 4, 3, 2, then one sample.
+    Array<Stmt> parts;
+    PrimExpr done = Index(0);
+    for (int64_t rows = attrs_->rows; rows >= 1; rows = std::min<int64_t>(rows - 1, 4)) {
+      const PrimExpr tiles = tir::floordiv(batch_ - done, Index(rows)), first = done;
+      parts.push_back(Loop(tiles, StrCat("tile", rows),
+                           [&](const PrimExpr& i) { return Tile(t, p, count, first + i * Index(rows), rows); }));
+      done = done + tiles * Index(rows);
+    }
+    return tir::SeqStmt(parts);
   }
 
   /// Samples `first` and following.
