@@ -184,3 +184,23 @@ def test_reshapes_of_reshapes_keep_sizes_of_zero():
         [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in {"a": [4, 0, 2], "b": [0, 0]}.items()])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
     assert treadle.compile(model).run(None, {"x": np.zeros((3, 0), np.float32)})[0].shape == (0, 0)
+
+
+@pytest.mark.parametrize("magnitude", [1e-45, 1e-40, 3e-38, 1e-30, 1e-18, 1e-3, 1.0, 77.0, 1e10, 1e18, 1e21, 1e37])
+def test_scales_of_any_size(magnitude):
+    """Quotients by the scale of a run are computed without dividing, to the same bits."""
+    x = np.random.default_rng(7).uniform(-1, 1.5, 5000).astype(np.float64)
+    x = np.concatenate([x * magnitude, [magnitude, -magnitude, 0]]).astype(np.float32)
+    y, scale, zero_point = run("DynamicQuantizeLinear", x, outputs=3)
+    expected = np.rint(x / scale).astype(np.float32) + np.float32(zero_point)
+    np.testing.assert_array_equal(y, np.clip(expected, 0, 255).astype(np.uint8))
+    low, high = min(x.min(), np.float32(0)), max(x.max(), np.float32(0))
+    assert scale == ((high - low) / np.float32(255) or 1)
+
+
+def test_halves_go_to_even():
+    x = (np.arange(256, dtype=np.float32) - 100) / 2 + np.float32(0.25)
+    x[:2] = -127, 128
+    y, scale, zero_point = run("DynamicQuantizeLinear", x, outputs=3)
+    assert scale == 1 and zero_point == 127
+    np.testing.assert_array_equal(y, np.rint(x) + 127)

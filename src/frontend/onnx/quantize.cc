@@ -223,6 +223,22 @@ Expr ImportDequantizeLinear(NodeImport& n) {
   return n.Cast(n.Call("multiply", {n.Cast(x, real), scale}), dtype);
 }
 
+/// x / scale rounded, plus the zero point, to uint8, where no quotient is beyond -256 and 256. Quotients by a scale
+/// within bounds (qnn.contrib_divide_by_scale) need no division: both are multiplied by a power of two that brings it
+/// there. A scale that isn't finite makes everything 0 or NaN.
+Expr QuantizedByOwnRange(NodeImport& n, const Term& x, const Term& scale, const Expr& zero_point) {
+  constexpr double kBound = 0x1p60, kLarger = 0x1p100, kSmaller = 0x1p-60, kMost = 512;
+  const Term one = scale.Number(1), none = scale.Number(0);
+  const Term finite = scale <= static_cast<double>(std::numeric_limits<float>::max());
+  const Term within = (scale < 1 / kBound).Select(scale.Number(kLarger), one);
+  const Term factor = finite.Select((scale > kBound).Select(scale.Number(kSmaller), within), none);
+  const Term divisor = finite.Select(scale * factor, one);
+  const Term quotients = (x * factor).Op("qnn.contrib_divide_by_scale", divisor);
+  const Expr rounded = n.Call("qnn.contrib_round_clamp", {quotients, scale.Number(-kMost), scale.Number(kMost)});
+  const Expr sums = n.Call("add", {rounded, n.Cast(zero_point, DataType::Int(32))});
+  return n.Cast(n.Call("clip", {sums}, {{"a_min", 0.0}, {"a_max", 255.0}}), DataType::UInt(8));
+}
+
 /// To uint8, with scale and zero point from the operand's range (which is made to hold 0).
 std::vector<Expr> ImportDynamicQuantizeLinear(NodeImport& n) {
   Expr x = n.In(0);
@@ -238,8 +254,7 @@ std::vector<Expr> ImportDynamicQuantizeLinear(NodeImport& n) {
   // Of zeros alone: the standard divides by 0, ONNX Runtime takes 1.
   scale = n.Call("where", {n.Call("equal", {scale, zero}), n.Scalar(real, 1), scale});
   Expr zero_point = Saturate(n, n.Call("divide", {n.Call("negative", {low}), scale}), Expr(), DataType::UInt(8));
-  Expr y = Saturate(n, n.Call("divide", {x, scale}), zero_point, DataType::UInt(8));
-  return {y, scale, zero_point};
+  return {QuantizedByOwnRange(n, Term(n, x), Term(n, scale), zero_point), scale, zero_point};
 }
 
 /// Scales or zero points (input `i`) of a matrix, which are one per row, or per column, where they have rank 2 and
