@@ -64,18 +64,58 @@ PrimExpr Before(const PrimExpr& a, const PrimExpr& b, const PrimExpr& a_index, c
   return less || (equal && a_index < b_index);
 }
 
-/// The indices of the first `count` elements of `x` along `axis`, in order: a heap of as many keeps the best so far
+const DataType kInt64 = DataType::Int(64);
+constexpr int64_t kIndices = int64_t{1} << 32;
+
+/// Elements along an axis, of which the first are chosen.
+struct Keys {
+  PrimExpr count;  ///< along the axis
+  DataType dtype;
+  bool ascend;
+
+  /// Whether a key and its index are one number: the greater the earlier, so that comparing is one instruction and
+  /// reads no key.
+  bool packed() const { return dtype.bits() <= 32; }
+  DataType entry() const {
+    const bool small = DimValue(count) >= 0 && DimValue(count) <= INT32_MAX;
+    return packed() || !small ? kInt64 : DataType::Int(32);
+  }
+  PrimExpr Entry(const PrimExpr& key, const PrimExpr& index) const {
+    if (!packed()) return tir::cast(entry(), index);
+    PrimExpr order = Ordered(key);
+    if (ascend) order = tir::make_const(kInt64, -1) - order;
+    return order * tir::make_const(kInt64, kIndices) + (tir::make_const(kInt64, kIndices - 1) - index);
+  }
+  PrimExpr IndexOf(const PrimExpr& value) const {
+    if (!packed()) return value;
+    const PrimExpr last = tir::make_const(kInt64, kIndices - 1);
+    return last - tir::bitwise_and(value, last);
+  }
+
+ private:
+  /// An int64 within 32 bits of the order of keys: NaN is the greatest, 0 and -0 are the same.
+  static PrimExpr Ordered(const PrimExpr& key) {
+    if (!key.dtype().is_floating()) return tir::cast(kInt64, key) - (key.dtype().is_uint() ? int64_t{1} << 31 : 0);
+    const DataType word = DataType::Int(32), real = DataType::Float(32);
+    const PrimExpr x = tir::cast(real, key), zero = tir::make_zero(real);
+    const PrimExpr bits = tir::reinterpret(word, tir::select(tir::equal(x, zero), zero, x));
+    const PrimExpr below =
+        tir::bitwise_and(tir::right_shift(bits, tir::make_const(word, 31)), tir::make_const(word, INT32_MAX));
+    return tir::cast(kInt64,
+                     tir::select(tir::isnan(x), tir::make_const(word, INT32_MAX), tir::bitwise_xor(bits, below)));
+  }
+};
+
+/// Entries (Keys) of the first `count` elements of `x` along `axis`, in order: a heap of as many keeps the best so far
 /// (heapsort where all are wanted).
-Tensor FirstIndices(const Tensor& x, size_t axis, bool ascend, const PrimExpr& count) {
+Tensor FirstEntries(const Tensor& x, size_t axis, const Keys& keys, const PrimExpr& count) {
   PrimExpr n = x->shape[axis];
-  bool small = DimValue(n) >= 0 && DimValue(n) <= INT32_MAX;
-  DataType index_dtype = small ? DataType::Int(32) : DataType::Int(64);
   Array<PrimExpr> rows = x->shape, shape = x->shape, cursors = x->shape;
   rows.erase(axis);
   shape.Set(axis, count);
   cursors.Set(axis, Index(1));
-  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) {
-    return LoopNest(
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
+    tir::Stmt sort = LoopNest(
         rows, "row",
         [&](const Array<PrimExpr>& row) -> tir::Stmt {
           auto at = [&](const PrimExpr& i) {
@@ -83,27 +123,29 @@ Tensor FirstIndices(const Tensor& x, size_t axis, bool ascend, const PrimExpr& c
             index.insert(axis, i);
             return index;
           };
-          auto key = [&](const PrimExpr& i) { return Load(in[0], at(tir::cast(DataType::Int(64), i))); };
+          auto key = [&](const PrimExpr& i) { return Load(in[0], at(tir::cast(kInt64, i))); };
           // The root comes last of those chosen.
           const Heap heap{[&](const PrimExpr& place) { return Load(out[0], at(place)); },
                           [&](const PrimExpr& value, const PrimExpr& place) { return Store(out[0], value, at(place)); },
-                          [&](const PrimExpr& a, const PrimExpr& b) { return Before(key(b), key(a), b, a, ascend); },
+                          [&](const PrimExpr& a, const PrimExpr& b) {
+                            return keys.packed() ? a < b : Before(key(b), key(a), b, a, keys.ascend);
+                          },
                           out[1], at(Index(0))};
-          tir::Stmt init = Loop(count, "i", [&](const PrimExpr& i) { return heap.set(tir::cast(index_dtype, i), i); });
+          tir::Stmt init = Loop(count, "i", [&](const PrimExpr& i) { return heap.set(keys.Entry(key(i), i), i); });
           // Few elements enter: most aren't better than the root's key, which is at hand.
           const tir::Buffer limit = tir::DeclBuffer({Index(1)}, x->dtype, "limit", "local");
           const PrimExpr worst = Load(limit, {Index(0)});
-          const tir::Stmt note = Store(limit, key(heap.element(Index(0))), {Index(0)});
+          const tir::Stmt note = Store(limit, key(keys.IndexOf(heap.element(Index(0)))), {Index(0)});
           tir::Stmt choose = Loop(tir::max(n - count, Index(0)), "i", [&](const PrimExpr& i) -> tir::Stmt {
-            return LetIn("own", tir::cast(index_dtype, i + count), [&](const PrimExpr& own) -> tir::Stmt {
-              tir::Stmt enter =
-                  tir::SeqStmt(Array<tir::Stmt>{heap.set(own, Index(0)), heap.Sink(Index(0), count), note});
-              const PrimExpr beyond = ascend ? key(own) >= worst : key(own) <= worst;
-              return tir::IfThenElse(!beyond,
-                                     LetIn("root", heap.element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
-                                       return tir::IfThenElse(heap.above(root, own), enter);
-                                     }));
-            });
+            const PrimExpr index = i + count, beyond = keys.ascend ? key(index) >= worst : key(index) <= worst;
+            return tir::IfThenElse(
+                !beyond, LetIn("own", keys.Entry(key(index), index), [&](const PrimExpr& own) -> tir::Stmt {
+                  tir::Stmt enter =
+                      tir::SeqStmt(Array<tir::Stmt>{heap.set(own, Index(0)), heap.Sink(Index(0), count), note});
+                  return LetIn("root", heap.element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
+                    return tir::IfThenElse(heap.above(root, own), enter);
+                  });
+                }));
           });
           choose = tir::Allocate(limit, tir::SeqStmt(Array<tir::Stmt>{note, choose}));
           tir::Stmt order = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
@@ -120,39 +162,44 @@ Tensor FirstIndices(const Tensor& x, size_t axis, bool ascend, const PrimExpr& c
           return AsConstInt(count) != nullptr && DimValue(count) > 0 ? all : tir::IfThenElse(count > Index(0), all);
         },
         true);
+    if (!keys.packed() || DimValue(n) >= 0) return sort;
+    return tir::AssertStmt(n <= Index(kIndices), tir::StringImm("more than 2^32 elements are sorted"), sort);
   };
-  return te::Extern({shape, cursors}, {index_dtype, DataType::Int(64)}, {x}, body, "sort_indices", "sort")[0];
+  return te::Extern({shape, cursors}, {keys.entry(), kInt64}, {x}, body, "sort_indices", "sort")[0];
 }
 
-/// The first elements along `axis` of `x` in the order of `indices`.
-Tensor TakeSorted(const Tensor& x, const Tensor& indices, size_t axis, const Array<PrimExpr>& shape) {
+/// The elements along `axis` of `x` that entries stand for.
+Tensor TakeSorted(const Tensor& x, const Tensor& entries, const Keys& keys, size_t axis, const Array<PrimExpr>& shape) {
   return Compute(
       shape,
       [&](const Array<PrimExpr>& i) {
         Array<PrimExpr> at = i;
-        at.Set(axis, tir::cast(DataType::Int(64), indices(i)));
+        at.Set(axis, tir::cast(kInt64, keys.IndexOf(entries(i))));
         return x(at);
       },
       "sorted", tag::kInjective);
 }
 
-Tensor IndicesAs(const Tensor& indices, DataType dtype, const Array<PrimExpr>& shape) {
+Tensor IndicesAs(const Tensor& entries, const Keys& keys, DataType dtype, const Array<PrimExpr>& shape) {
   return Compute(
-      shape, [&](const Array<PrimExpr>& i) { return tir::cast(dtype, indices(i)); }, "indices", tag::kInjective);
+      shape, [&](const Array<PrimExpr>& i) { return tir::cast(dtype, keys.IndexOf(entries(i))); }, "indices",
+      tag::kInjective);
 }
 
 Array<Tensor> SortCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
   const auto* a = attrs.as<ArgsortAttrs>();
   const Tensor& x = inputs[0];
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
-  return {TakeSorted(x, FirstIndices(x, axis, a->is_ascend, x->shape[axis]), axis, x->shape)};
+  const Keys keys{x->shape[axis], x->dtype, a->is_ascend};
+  return {TakeSorted(x, FirstEntries(x, axis, keys, keys.count), keys, axis, x->shape)};
 }
 
 Array<Tensor> ArgsortCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
   const auto* a = attrs.as<ArgsortAttrs>();
   const Tensor& x = inputs[0];
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
-  return {IndicesAs(FirstIndices(x, axis, a->is_ascend, x->shape[axis]), a->dtype, x->shape)};
+  const Keys keys{x->shape[axis], x->dtype, a->is_ascend};
+  return {IndicesAs(FirstEntries(x, axis, keys, keys.count), keys, a->dtype, x->shape)};
 }
 
 Array<Tensor> TopKCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -160,10 +207,11 @@ Array<Tensor> TopKCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
   const Tensor& x = inputs[0];
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
   const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
-  Tensor indices = FirstIndices(x, axis, a->is_ascend, shape[axis]);
+  const Keys keys{x->shape[axis], x->dtype, a->is_ascend};
+  Tensor entries = FirstEntries(x, axis, keys, shape[axis]);
   Array<Tensor> results;
-  if (a->ret_type != "indices") results.push_back(TakeSorted(x, indices, axis, shape));
-  if (a->ret_type != "values") results.push_back(IndicesAs(indices, a->dtype, shape));
+  if (a->ret_type != "indices") results.push_back(TakeSorted(x, entries, keys, axis, shape));
+  if (a->ret_type != "values") results.push_back(IndicesAs(entries, keys, a->dtype, shape));
   return results;
 }
 

@@ -21,7 +21,7 @@ def expected(x, k, axis, largest):
 @pytest.mark.parametrize("shape, axis", [((1, 300), 1), ((7, 33), 1), ((5, 40, 3), 1), ((2, 1), 1)])
 def test_first_elements(shape, axis, largest):
     rng = np.random.default_rng(0)
-    for dtype in ("float32", "int64", "int8"):
+    for dtype in ("float32", "float64", "float16", "int64", "int32", "int8", "uint8", "uint32"):
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         values = [helper.make_tensor_value_info("x", kind, [f"d{i}" for i in range(len(shape))]),
                   helper.make_tensor_value_info("k", onnx.TensorProto.INT64, [1])]
@@ -29,9 +29,12 @@ def test_first_elements(shape, axis, largest):
                                   [onnx.ValueInfoProto(name=name) for name in "vi"])
         compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), threads=2)
         for spread in (3, 100):
-            x = (rng.standard_normal(shape) * spread).clip(-100, 100).astype(dtype)
-            if dtype == "float32":
-                x = np.round(x)
+            x = (rng.standard_normal(shape) * spread).clip(-100, 100)
+            x = (np.abs(x) if dtype.startswith("u") else x).astype(dtype)
+            if dtype in ("int32", "uint32", "uint8"):
+                x.flat[::11], x.flat[5::17] = np.iinfo(dtype).max, np.iinfo(dtype).min
+            if dtype.startswith("float"):
+                x = np.round(x)  # -0 among others, which is as good as 0
                 x.flat[::11], x.flat[5::17], x.flat[3::19] = np.nan, np.inf, -np.inf
             for k in {1, 2, 5, 16, shape[axis] - 1, shape[axis]} - {0}:
                 if k > shape[axis]:
