@@ -304,6 +304,28 @@ NDArray Rows(const NDArray& x, bool transpose) {
   return CopyWithStrides(x, shape, strides);
 }
 
+constexpr int64_t kTileRows = 4, kTileColumns = 16;
+
+/// Elements [0, rows) x [0, columns) of z = u v, of which u has rows of `depth` elements and v and z have rows of `n`.
+/// Those of a whole tile are summed in registers.
+void ProductTile(const float* u, const float* v, float* z, int64_t rows, int64_t columns, int64_t depth, int64_t n) {
+  float sums[kTileRows][kTileColumns] = {};
+  if (rows == kTileRows && columns == kTileColumns) {
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t i = 0; i < kTileRows; ++i) {
+        for (int64_t j = 0; j < kTileColumns; ++j) sums[i][j] += u[i * depth + k] * v[k * n + j];
+      }
+    }
+  } else {
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) sums[i][j] += u[i * depth + k] * v[k * n + j];
+      }
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) std::copy(sums[i], sums[i] + columns, z + i * n);
+}
+
 /// Matrix products of float32 over broadcast batches: sums in the order of k, each product rounded, as the operator's
 /// own loops give.
 std::optional<NDArray> Product(const NDArray& x, const NDArray& y, bool transpose_x, bool transpose_y,
@@ -315,7 +337,6 @@ std::optional<NDArray> Product(const NDArray& x, const NDArray& y, bool transpos
   const int64_t m = shape[rank - 2], n = shape[rank - 1], depth = a.shape().back();
   NDArray out = NDArray::Empty(shape, DataType::Float(32));
   if (out.size() == 0) return out;
-  std::fill(out.Data<float>(), out.Data<float>() + out.size(), 0.0F);
   /// The first element of an operand's matrix of a batch.
   const auto matrix_of = [&](const NDArray& of, int64_t batch) {
     const Shape& own = of.shape();
@@ -330,11 +351,11 @@ std::optional<NDArray> Product(const NDArray& x, const NDArray& y, bool transpos
   };
   for (int64_t batch = 0; batch < out.size() / (m * n); ++batch) {
     const float *u = matrix_of(a, batch), *v = matrix_of(b, batch);
-    for (int64_t i = 0; i < m; ++i) {
-      float* z = out.Data<float>() + (batch * m + i) * n;
-      for (int64_t k = 0; k < depth; ++k) {
-        const float scale = u[i * depth + k];
-        for (int64_t j = 0; j < n; ++j) z[j] += scale * v[k * n + j];
+    float* z = out.Data<float>() + batch * m * n;
+    for (int64_t j = 0; j < n; j += kTileColumns) {
+      for (int64_t i = 0; i < m; i += kTileRows) {
+        ProductTile(u + i * depth, v + j, z + i * n + j, std::min(kTileRows, m - i), std::min(kTileColumns, n - j),
+                    depth, n);
       }
     }
   }
@@ -419,6 +440,10 @@ NDArray SumElements(const ReduceAttrs* attrs, const NDArray& data, const Shape& 
 
 bool IsReducedInBulk(const std::string& op, DataType dtype) {
   return (op == "sum" && dtype == DataType::Int(32)) || ((op == "sum" || op == "mean") && dtype == DataType::Float(32));
+}
+
+bool IsProductInBulk(const std::string& op, DataType dtype) {
+  return (op == "nn.dense" || op == "nn.matmul" || op == "nn.batch_matmul") && dtype == DataType::Float(32);
 }
 
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,

@@ -23,8 +23,9 @@ namespace {
 /// one value and a shape; a file of a few bytes must not fill the memory.
 constexpr int64_t kMaxAddedBytes = int64_t{1} << 30;
 
-/// Multiply-adds that one run of the pass spends: some seconds of the interpreter that folds.
-constexpr double kMaxMacs = 1e8;
+/// Multiply-adds that one run of the pass spends: some seconds of the interpreter that folds, and of matrix products
+/// that are computed in bulk (of tables of positions with each layer's weights, for one).
+constexpr double kMaxMacs = 1e8, kMaxBulkMacs = 1e10;
 
 /// What a folded reduction reads, in bytes. The interpreter adds one after the other, generated code in many sums,
 /// which is faster and loses fewer digits. Those computed in bulk are exact (int32, of a quantised weight's columns) or
@@ -239,16 +240,19 @@ class Folder : public ExprMutator {
     added = std::max<int64_t>(added, 0);
     if (added_bytes_ + added > max_added_bytes_) return Expr();
     const auto* tensor = pre->checked_type().as<TensorTypeNode>();
-    const bool in_bulk = tensor != nullptr && ops::IsReducedInBulk(op->name, tensor->dtype);
-    if (!in_bulk && op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce &&
+    const bool reduced = tensor != nullptr && ops::IsReducedInBulk(op->name, tensor->dtype);
+    if (!reduced && op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce &&
         given > kMaxReducedBytes) {
       return Expr();
     }
     const Expr typed = Typed(pre, call);
     // Computed as it is, an index out of range would take the nearest element in silence.
     CheckConstantIndices(typed.as<CallNode>());
-    total_macs_ += TotalMacCount(typed);
-    if (total_macs_ > kMaxMacs) return Expr();
+    const bool in_bulk = tensor != nullptr && ops::IsProductInBulk(op->name, tensor->dtype);
+    const double macs = TotalMacCount(typed);
+    double& spent = in_bulk ? bulk_macs_ : macs_;
+    if (macs > 0 && spent + macs > (in_bulk ? kMaxBulkMacs : kMaxMacs)) return Expr();
+    spent += macs;
     Expr result = evaluate(typed);
     if (result.defined()) {
       TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
@@ -297,7 +301,7 @@ class Folder : public ExprMutator {
   EffectFinder effects_;
   ops::KnownValues known_;
   int64_t max_added_bytes_ = 0, added_bytes_ = 0;
-  double total_macs_ = 0;
+  double macs_ = 0, bulk_macs_ = 0;
 };
 
 }  // namespace

@@ -30,6 +30,9 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
 /// Whether EvaluateInBulk reduces elements of that type: int32 exactly, float32 in float64.
 bool IsReducedInBulk(const std::string& op, DataType dtype);
 
+/// Whether EvaluateInBulk computes matrix products of that type, at a thousand times the interpreter's speed.
+bool IsProductInBulk(const std::string& op, DataType dtype);
+
 /// What is known of small integer tensors, element by element. Keeps what it has found for each expression: use one
 /// for many questions about one program. Expressions must be typed.
 class KnownValues {
