@@ -31,17 +31,20 @@ using relay::LaidOutCall;
 constexpr const char* kDynamic = "sizes are dynamic";
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 constexpr int64_t kLanes = kPackedColumns;
+constexpr int64_t kMostPanels = 4;  ///< of a register tile
 
 // ---- Plans ----
 
 class AttentionPlanNode : public PlanNode {
  public:
-  int64_t m_block = 1, tile_m = 1, key_block = 0;
+  int64_t m_block = 1, tile_m = 1, tile_n = 1, key_block = 0;
   TREADLE_NODE(AttentionPlanNode, PlanNode, "schedule.AttentionPlan")
   template <typename R>
   static void Reflect(R& r) {
     r.Field("m_block", &AttentionPlanNode::m_block).Doc("queries whose scores exist at a time");
     r.Field("tile_m", &AttentionPlanNode::tile_m).Doc("register tile: rows; divides m_block");
+    r.Field("tile_n", &AttentionPlanNode::tile_n)
+        .Doc("register tile: panels of 16 columns, in each product that has whole tiles of them");
     r.Field("key_block", &AttentionPlanNode::key_block)
         .Doc("keys whose softmax is taken at a time; a multiple of 16, of which the last block's are masked; 0: all");
   }
@@ -57,6 +60,11 @@ int64_t RowsOf(const AttentionProblemNode& p, const AttentionPlanNode& plan) {
 int64_t KeysOf(const AttentionProblemNode& p, const AttentionPlanNode& plan) {
   const int64_t unit = plan.key_block != 0 ? plan.key_block : kLanes;
   return RoundUp(std::max<int64_t>(1, p.n), unit);
+}
+
+/// Panels of a register tile of a product that has `panels` of them; dynamic: -1.
+int64_t PanelsOfTile(const AttentionPlanNode& plan, int64_t panels) {
+  return panels > 0 && panels % plan.tile_n == 0 ? plan.tile_n : 1;
 }
 
 /// The most rows of a register tile of 16 columns.
@@ -100,11 +108,16 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
       const int64_t tiles = CeilDiv(rows, tile);
       for (const int64_t count : PartsOf(tiles, std::max<int64_t>(1, kMostRows / tile))) {
         if (count * tile < 2 || (packed && tiles % count != 0)) continue;
-        plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
-          plan.tile_m = tile;
-          plan.m_block = count * tile;
-          plan.key_block = key_block;
-        }));
+        for (int64_t panels = 1; panels <= kMostPanels; ++panels) {
+          if (panels > 1 && (CeilDiv(p.d, kLanes) % panels != 0 || !FitsRegisters({tile, panels}, kLanes, machine)))
+            continue;
+          plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
+            plan.tile_m = tile;
+            plan.tile_n = panels;
+            plan.m_block = count * tile;
+            plan.key_block = key_block;
+          }));
+        }
       }
     }
   }
@@ -134,13 +147,14 @@ double OperandCycles(const AttentionProblemNode& p, const AttentionPlanNode& pla
   const double each = p.dtype == kHalf ? 2 : 1;
   const int64_t n = KeysOf(p, plan), at_once = plan.key_block != 0 ? plan.key_block : n;
   const int64_t tiles = CeilDiv(RowsOf(p, plan), plan.tile_m), blocks = CeilDiv(tiles, plan.m_block / plan.tile_m);
-  const auto repeats = [&](int64_t depth) {
-    const bool stays = depth * kLanes * 4 <= machine.l1_bytes * 3 / 4;
+  const auto repeats = [&](int64_t depth, int64_t panels) {
+    const bool stays = depth * PanelsOfTile(plan, panels) * kLanes * 4 <= machine.l1_bytes * 3 / 4;
     return static_cast<double>(stays ? blocks : tiles);
   };
   const double keys = 4 / each * static_cast<double>(n * p.s), values = 4 / each * static_cast<double>(n * p.d);
   const double far = keys + values <= static_cast<double>(machine.l2_bytes) ? 0 : machine.beyond_l2_cycles_per_byte;
-  return (Fitted().attention_operand + far) * (keys * repeats(p.s) + values * repeats(at_once));
+  return (Fitted().attention_operand + far) *
+         (keys * repeats(p.s, at_once / kLanes) + values * repeats(at_once, CeilDiv(p.d, kLanes)));
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
@@ -153,12 +167,19 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto key_blocks = static_cast<double>(blocks_of_keys), rows = static_cast<double>(m);
   const auto panels_n = static_cast<double>(panels_of_keys), panels_d = static_cast<double>(CeilDiv(p.d, kLanes));
   const double registers = static_cast<double>(plan.tile_m * kLanes) / static_cast<double>(lanes);
-  const double tile = fitted.attention_tile + fitted.attention_store * registers,
-               step = TileCycles({plan.tile_m, 1}, plan.tile_m, kLanes, machine);
+  // Of a panel, of which a product has `panels`: the cycles of a step, and beside those of all steps.
+  const auto step = [&](int64_t panels) {
+    return TileCycles({plan.tile_m, PanelsOfTile(plan, panels)}, plan.tile_m, kLanes, machine);
+  };
+  const auto tile = [&](int64_t panels) {
+    return fitted.attention_tile / static_cast<double>(PanelsOfTile(plan, panels)) + fitted.attention_store * registers;
+  };
+  const int64_t key_panels = at_once / kLanes, value_panels = CeilDiv(p.d, kLanes);
   const double tiles = static_cast<double>(CeilDiv(m, plan.tile_m));
   const double each = p.dtype == kHalf ? 2 : 1;  // numbers of a word
-  const double products = tiles * (panels_n * (static_cast<double>(p.s) / each * step + tile) +
-                                   panels_d * (static_cast<double>(n) / each * step + key_blocks * tile));
+  const double products =
+      tiles * (panels_n * (static_cast<double>(p.s) / each * step(key_panels) + tile(key_panels)) +
+               panels_d * (static_cast<double>(n) / each * step(value_panels) + key_blocks * tile(value_panels)));
   const double scores = rows * static_cast<double>(n);
   const double softmax = scores / static_cast<double>(lanes) * fitted.attention_softmax * machine.fma_cycles;
   // What blocks of keys add: a maximum and a sum of lanes per row, and its results once more.
@@ -180,6 +201,7 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
   const auto& p = *problem.as<AttentionProblemNode>();
   const auto& plan = *chosen.as<AttentionPlanNode>();
   if (plan.tile_m < 1 || plan.tile_m > kMaxTileWidth) return StrCat("tiles of ", plan.tile_m, " rows");
+  if (plan.tile_n < 1 || plan.tile_n > kMostPanels) return StrCat("tiles of ", plan.tile_n, " panels");
   const bool whole = plan.m_block > 1 && plan.m_block % plan.tile_m == 0;
   if (!whole || (p.n_block != 0 && p.m % plan.m_block != 0)) {
     return StrCat("blocks of ", plan.m_block, " queries, of ", p.m);
@@ -192,6 +214,7 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
 std::string WhyNotPackingPlan(const Problem&, const Machine&, const Plan& chosen) {
   const auto& plan = *chosen.as<AttentionPlanNode>();
   if (plan.tile_m < 1 || plan.tile_m > kMaxTileWidth) return StrCat("tiles of ", plan.tile_m, " rows");
+  if (plan.tile_n < 1 || plan.tile_n > kMostPanels) return StrCat("tiles of ", plan.tile_n, " panels");
   const bool tiles = plan.m_block > 1 && plan.m_block % plan.tile_m == 0;
   return tiles ? "" : StrCat("blocks of ", plan.m_block, " queries aren't whole tiles");
 }
@@ -264,28 +287,32 @@ void ScheduleSumOfRows(Schedule& sch, const BlockRV& block, const LoopRV& d, con
 }
 
 /// A product with a packed operand, of which `rows` and `columns`, the last axes of its buffer or with others between
-/// (`row_axis` of `rank`), are read: tiles of `tile` rows and 16 columns, panels of columns outside.
-void ScheduleProduct(Schedule& sch, const BlockRV& product, const LoopRV& rows, const LoopRV& columns, int64_t tile,
-                     int row_axis, int64_t steps) {
+/// (`row_axis` of `rank`), are read: tiles of rows and panels of 16 columns, tiles of columns outside.
+void ScheduleProduct(Schedule& sch, const BlockRV& product, const LoopRV& rows, const LoopRV& columns,
+                     const AttentionPlanNode& plan, int row_axis, const Machine& machine) {
   const int rank = static_cast<int>(sch.Get(product)->writes[0]->buffer->shape.size());
-  std::vector<LoopRV> c = sch.Split(columns, {kRest, PrimExpr(kLanes)});
+  const int64_t width = columns.defined() ? Extent(sch, columns) : 0;
+  const int64_t panels = PanelsOfTile(plan, width / kLanes);
+  const int64_t steps = StepsAtOnce({plan.tile_m, panels}, kLanes, machine);
+  std::vector<LoopRV> c = sch.Split(columns, {kRest, PrimExpr(panels), PrimExpr(kLanes)});
   LoopRV under = c[0], row;
   if (rows.defined()) {  // one row has no loop
-    std::vector<LoopRV> r = sch.Split(rows, {kRest, PrimExpr(tile)});
-    sch.Reorder({c[0], r[0], r[1], c[1]});
+    std::vector<LoopRV> r = sch.Split(rows, {kRest, PrimExpr(plan.tile_m)});
+    sch.Reorder({c[0], r[0], r[1], c[1], c[2]});
     under = r[0];
     row = r[1];
   }
-  ComputeTile(sch, product, under, {row_axis}, rank - 1, 1, steps);
+  ComputeTile(sch, product, under, {row_axis}, rank - 1, panels, steps);
   sch.SetScope(product, 0, "local");
-  sch.Vectorize(c[1]);
+  sch.Vectorize(c[2]);
+  sch.Unroll(c[1]);
   if (row.defined()) sch.Unroll(row);
 }
 
 /// Of a block of queries all stages, one block of keys after the other: under the loop over those of the maxima, which
 /// are looked at again when results are combined.
-void ScheduleKeyBlocks(Schedule& sch, const Stages& stages, const LoopRV& block, int row_axis, int64_t tile,
-                       int64_t steps) {
+void ScheduleKeyBlocks(Schedule& sch, const Stages& stages, const LoopRV& block, int row_axis,
+                       const AttentionPlanNode& plan, const Machine& machine) {
   const auto rows = static_cast<size_t>(row_axis);
   const BlockRV results = sch.CacheWrite(stages.At("mixed"), 0, "local");
   auto to_block = [&](std::initializer_list<const char*> roles) {
@@ -308,11 +335,11 @@ void ScheduleKeyBlocks(Schedule& sch, const Stages& stages, const LoopRV& block,
   }
   sch.ReverseComputeAt(results, keys);
   const Nest scores = At(sch, stages.At("scores"), keys);
-  ScheduleProduct(sch, stages.At("products"), scores.axes[rows], scores.axes.back(), tile, row_axis, steps);
+  ScheduleProduct(sch, stages.At("products"), scores.axes[rows], scores.axes.back(), plan, row_axis, machine);
   VectorizeLast(sch, LoopsUnder(sch, stages.At("exp"), keys).back());
   VectorizeParts(sch, stages, "sum", keys);
   const std::vector<LoopRV> axes = LoopsUnder(sch, results, keys);
-  ScheduleProduct(sch, stages.At("mixed"), axes[rows], axes.back(), tile, row_axis, steps);
+  ScheduleProduct(sch, stages.At("mixed"), axes[rows], axes.back(), plan, row_axis, machine);
 }
 
 void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine& machine, const Plan& chosen) {
@@ -322,21 +349,20 @@ void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine& m
   const size_t rank = out.size();
   const int row_axis = static_cast<int>(rank) - 2;
   const double work = Work(sch, stages.At("products")) + Work(sch, stages.At("mixed"));
-  const int64_t tile = plan.tile_m, steps = StepsAtOnce({tile, 1}, kLanes, machine);
   std::vector<LoopRV> m = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.m_block)});
   const LoopRV& block = m[0];
   if (stages.Has("combined")) {
     VectorizeLast(sch, out[rank - 1]);
     const Nest combined = At(sch, stages.At("combined"), m[1]);
     ScheduleSumOfRows(sch, combined.block, combined.axes[rank - 1], combined.axes[rank]);
-    ScheduleKeyBlocks(sch, stages, block, row_axis, tile, steps);
+    ScheduleKeyBlocks(sch, stages, block, row_axis, plan, machine);
   } else {
-    ScheduleProduct(sch, stages.At("mixed"), m[1], out[rank - 1], tile, row_axis, steps);
+    ScheduleProduct(sch, stages.At("mixed"), m[1], out[rank - 1], plan, row_axis, machine);
     ScheduleRowReduction(sch, stages, "sum", block);
     VectorizeLast(sch, At(sch, stages.At("exp"), block).axes.back());
     ScheduleRowReduction(sch, stages, "max", block);
     const Nest scores = At(sch, stages.At("scores"), block);
-    ScheduleProduct(sch, stages.At("products"), scores.axes[rank - 2], scores.axes[rank - 1], tile, row_axis, steps);
+    ScheduleProduct(sch, stages.At("products"), scores.axes[rank - 2], scores.axes[rank - 1], plan, row_axis, machine);
     if (stages.Has("keys")) {
       const Nest keys = At(sch, stages.At("keys"), block);  // batch.., n / 16, s, 16
       if (keys.axes[rank - 1].defined()) TransposeTile(sch, keys.axes[rank - 1], keys.axes[rank]);
