@@ -50,6 +50,7 @@ void RegisterPasses() {
   RegisterPass("FoldScaleAxis", [] { return transform::FoldScaleAxis(); });
   RegisterPass("MergeSummedConvs", [] { return transform::MergeSummedConvs(); });
   RegisterPass("PoolBeforePointwise", [] { return transform::PoolBeforePointwise(); });
+  RegisterPass("PointwiseBeforeResize", [] { return transform::PointwiseBeforeResize(); });
   RegisterPass("Rematerialize", [] { return transform::Rematerialize(); });
   RegisterPass("ToANormalForm", [] { return transform::ToANormalForm(); });
   RegisterPass("ToGraphNormalForm", [] { return transform::ToGraphNormalForm(); });

@@ -6,7 +6,7 @@
 
 #include "passes/channel_scale.h"
 #include "passes/pass_util.h"
-#include "treadle/ops/attrs/conv.h"
+#include "passes/pointwise.h"
 #include "treadle/ops/attrs/pool.h"
 
 namespace treadle::relay {
@@ -30,19 +30,11 @@ std::optional<Layout> LayoutOfAverages(const CallNode* call) {
   return attrs->ParsedLayout();
 }
 
-/// Whether `call` is a convolution of single pixels that keeps the layout `layout`.
-bool IsPointwise(const CallNode* call, const Layout& layout) {
-  constexpr int64_t kMostInputs = 4;  // per output: of more, pooling them takes more than the convolution saves
-  const ops::ConvAttrs* attrs = OpName(call) == "nn.conv2d" ? PlainConvAttrs(call) : nullptr;
-  if (attrs == nullptr || !(attrs->ParsedDataLayout() == layout) || !(attrs->ParsedOutLayout() == layout)) return false;
-  const auto *data = TensorTypeOf(call->args[0]), *weight = TensorTypeOf(call->args[1]);
-  const auto* result = call->type_as<TensorTypeNode>();
-  if (data == nullptr || weight == nullptr || result == nullptr || !IsStatic(weight)) return false;
-  if (!data->dtype.is_float() || data->dtype != result->dtype) return false;
-  const Layout kernel = attrs->ParsedKernelLayout();
-  auto size = [&](char axis) { return *AsConstInt(weight->shape[static_cast<size_t>(kernel.IndexOf(axis))]); };
-  return size('H') == 1 && size('W') == 1 && All(attrs->strides, 1) && All(attrs->padding, 0) &&
-         size('I') * attrs->groups <= kMostInputs * size('O');
+/// Whether pooling the inputs of the convolution takes less than it saves.
+bool SavesMore(const CallNode* conv) {
+  constexpr int64_t kMostInputs = 4;  // per output
+  const PointwiseChannels channels = ChannelsOfPointwise(conv);
+  return channels.in <= kMostInputs * channels.out;
 }
 
 class PoolMover : public MixedModeMutator {
@@ -61,7 +53,7 @@ class PoolMover : public MixedModeMutator {
       bias = conv->args[1];
       conv = conv->args[0].as<CallNode>();
     }
-    if (conv == nullptr || uses_[conv] != 1 || !IsPointwise(conv, *layout)) return post;
+    if (conv == nullptr || uses_[conv] != 1 || !IsPointwise(conv, *layout) || !SavesMore(conv)) return post;
     const Expr pooled = Call(pre->op, {Mutate(conv->args[0])}, pre->attrs, pre->type_args, pre->span);
     const Expr result = Call(conv->op, {pooled, Mutate(conv->args[1])}, conv->attrs, conv->type_args, conv->span);
     return bias.defined() ? ops::CallOp("add", {result, bias}) : result;

@@ -65,6 +65,8 @@ Pass FoldScaleAxis();
 Pass MergeSummedConvs();
 /// Average pools of convolutions of single pixels become convolutions of the pooled input.
 Pass PoolBeforePointwise();
+/// Convolutions of single pixels of enlarged images become enlarged convolutions.
+Pass PointwiseBeforeResize();
 /// Cheap arithmetic on what is in memory anyway is computed for each of its consumers, one of which is a reduction.
 Pass Rematerialize();
 /// bias_add becomes expand_dims and add.

@@ -208,6 +208,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   passes.push_back(MergeSummedConvs());
   passes.push_back(BackwardFoldScaleAxis());
   passes.push_back(PoolBeforePointwise());
+  passes.push_back(PointwiseBeforeResize());
   passes.push_back(FoldConstant());
   // External code generators see the operators of the model, in its layouts.
   if (partition.defined()) passes.push_back(partition);
