@@ -311,11 +311,11 @@ def test_repeated_parts_that_are_not_samples_and_heads():
                                rtol=1e-5, atol=1e-5)
 
 
-def with_plan(case, tile_m, m_block, key_block, kernel="attention.packed", dtype="float32"):
+def with_plan(case, tile_m, m_block, key_block, kernel="attention.packed", dtype="float32", tile_n=1):
     """Records of that plan: for the model's operands, which it pads, and for the packed ones."""
     def whole(size, part):
         return -(-size // part) * part
-    plan = {"type": "schedule.AttentionPlan", "tile_m": tile_m, "m_block": m_block, "key_block": key_block}
+    plan = {"type": "schedule.AttentionPlan", "tile_m": tile_m, "tile_n": tile_n, "m_block": m_block, "key_block": key_block}
     problem = {"type": "schedule.AttentionProblem", "batch": case["batch"] * case["heads"], "m": case["queries"],
                "n": case["keys"], "s": case["size"], "d": case["values"], "dtype": dtype, "n_block": 0, "key_block": 0}
     packed = {**problem, "m": whole(problem["m"], m_block), "n": whole(problem["n"], key_block or 16),
@@ -331,14 +331,28 @@ KEY_BLOCKS = [
 ]
 
 
+@pytest.mark.parametrize("tile_n", [1, 2])
 @pytest.mark.parametrize("target", ["llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64-v2"])
 @pytest.mark.parametrize("case, plan", KEY_BLOCKS)
-def test_keys_in_blocks(case, plan, target):
+def test_keys_in_blocks(case, plan, target, tile_n):
     model, shapes = attention_model(**case)
-    records = with_plan(case, *plan)
+    records = with_plan(case, *plan, tile_n=tile_n)
     compiled = treadle.compile(model, target=target, pass_config={"schedule.plans": records})
-    assert f'"key_block":{plan[2]}' in compiled.explain()
+    assert f'"tile_n":{tile_n},"key_block":{plan[2]}' in compiled.explain()
     assert "(made by passes): nn.contrib_packed_attention" not in compiled.explain()  # it is the model's
+    rng = np.random.default_rng(5)
+    x = {name: (2 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
+    np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("tile_n", [2, 3, 4])
+@pytest.mark.parametrize("keys, size, values", [(96, 16, 64), (80, 24, 48), (192, 64, 32), (33, 8, 130)])
+def test_panels_of_a_tile(keys, size, values, tile_n):
+    """Products whose panels are no whole tiles have tiles of one panel."""
+    case = dict(batch=1, heads=2, queries=14, keys=keys, size=size, values=values)
+    model, shapes = attention_model(**case)
+    compiled = treadle.compile(model, pass_config={"schedule.plans": with_plan(case, 7, 14, 0, tile_n=tile_n)})
+    assert f'"tile_n":{tile_n},"key_block":0' in compiled.explain()
     rng = np.random.default_rng(5)
     x = {name: (2 * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
     np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=2e-5)

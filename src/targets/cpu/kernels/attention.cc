@@ -523,6 +523,7 @@ void RegisterAttention() {
   kernel.op = "nn.attention";
   kernel.target = "cpu";
   kernel.plan_type = AttentionPlanNode::StaticTypeInfo();
+  kernel.revision = 2;  // plans without tile_n
   kernel.why_not = WhyNot;
   kernel.least_gain = 0.98;
   kernel.space = Space;
