@@ -7,6 +7,7 @@
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/compute.h"
+#include "treadle/relay/gathered_data.h"
 
 namespace treadle::ops {
 
@@ -110,43 +111,85 @@ std::vector<GridTap> GridTaps(const GridAxis& axis, const PrimExpr& at) {
           {axis.Padded(base + F(2)), far(F(2) - t)}};
 }
 
-/// Where results read along one dimension, and what that counts: the same for all channels.
+/// Where results read, and what that counts: the same for all channels.
 struct GridTable {
-  std::vector<Tensor> places;  ///< of each tap, (N, output spatial); -1 where it lies beyond an image padded by zeros
+  std::vector<Tensor> places;  ///< of each tap, (N, output spatial): elements after the first; -1 where it lies beyond
+                               ///< an image padded by zeros
   std::vector<Tensor> weights;
 };
 
-GridTable TableOf(const GridAxis& axis, size_t d, const Tensor& grid, const TensorTypeNode* out) {
-  const size_t rank = out->shape.size() - 2;
+/// The sampled image, whose spatial dimensions are one: their elements, and what reads one of them.
+struct GridImage {
+  std::vector<GridAxis> axes;
+  DataType place;  ///< of elements
+
+  GridImage(const GridSampleAttrs& attrs, const Tensor& data) {
+    PrimExpr size = Index(1);
+    for (size_t d = 2; d < data.ndim(); ++d) {
+      axes.push_back({attrs, data->shape[d]});
+      size = size * data->shape[d];
+    }
+    const int64_t* known = AsConstInt(size);
+    place = DataType::Int(known != nullptr && *known <= INT32_MAX ? 32 : 64);
+  }
+  /// Of the pixel at a position per dimension.
+  PrimExpr PlaceOf(const std::vector<GridTap>& taps) const {
+    PrimExpr place = Index(0), inside;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      place = place * axes[d].size + axes[d].SafeIndexOf(taps[d].position);
+      const PrimExpr here = axes[d].Inside(taps[d].position);
+      inside = inside.defined() ? inside && here : here;
+    }
+    place = tir::cast(this->place, place);
+    const bool zeros = axes[0].attrs.padding_mode == "zeros";
+    return zeros ? tir::select(inside, place, tir::make_const(this->place, -1)) : place;
+  }
+  Array<PrimExpr> IndexOf(PrimExpr place) const {
+    std::vector<PrimExpr> index(axes.size());
+    for (size_t d = axes.size(); d-- > 0;) {
+      index[d] = d == 0 ? place : tir::floormod(place, axes[d].size);
+      place = tir::floordiv(place, axes[d].size);
+    }
+    return index;
+  }
+};
+
+GridTable TableOf(const GridImage& image, const Tensor& grid, const TensorTypeNode* out) {
+  const size_t rank = image.axes.size();
   Array<PrimExpr> shape = out->shape;
   shape.erase(1);
   // Computed once: places and weights that belong to different ones, for a position rounds either way, would be wrong.
-  Tensor centres = Compute(
-      shape,
-      [&](const Array<PrimExpr>& i) {
-        // Coordinates are listed from the last dimension on.
-        Array<PrimExpr> from = i;
-        from.insert(1, Index(static_cast<int64_t>(rank - 1 - d)));
-        return GridCentre(axis, axis.Position(tir::cast(DataType::Float(32), grid(from))));
-      },
-      StrCat("grid_centre", d), "grid_table");
-  auto taps = [&](const Array<PrimExpr>& i) { return GridTaps(axis, centres(i)); };
-  const int64_t* size = AsConstInt(axis.size);
-  const DataType place = DataType::Int(size != nullptr && *size <= INT32_MAX ? 32 : 64);
-  const size_t count = axis.attrs.method == "nearest" ? 1 : axis.attrs.method == "bilinear" ? 2 : 4;
+  std::vector<Tensor> centres;
+  for (size_t d = 0; d < rank; ++d) {
+    const auto centre = [&](const Array<PrimExpr>& i) {
+      // Coordinates are listed from the last dimension on.
+      Array<PrimExpr> from = i;
+      from.insert(1, Index(static_cast<int64_t>(rank - 1 - d)));
+      return GridCentre(image.axes[d], image.axes[d].Position(tir::cast(DataType::Float(32), grid(from))));
+    };
+    centres.push_back(Compute(shape, centre, StrCat("grid_centre", d), "grid_table"));
+  }
+  const std::string& method = image.axes[0].attrs.method;
+  const size_t taps = method == "nearest" ? 1 : method == "bilinear" ? 2 : 4;
+  size_t count = 1;
+  for (size_t d = 0; d < rank; ++d) count *= taps;
   GridTable table;
   for (size_t k = 0; k < count; ++k) {
+    const auto taps_of = [&, k](const Array<PrimExpr>& i) {
+      std::vector<GridTap> chosen(rank);
+      for (size_t d = rank, rest = k; d-- > 0; rest /= taps)
+        chosen[d] = GridTaps(image.axes[d], centres[d](i))[rest % taps];
+      return chosen;
+    };
+    const auto weight = [&](const Array<PrimExpr>& i) {
+      PrimExpr product;
+      for (const GridTap& tap : taps_of(i)) product = product.defined() ? product * tap.weight : tap.weight;
+      return product;
+    };
     table.places.push_back(Compute(
-        shape,
-        [&](const Array<PrimExpr>& i) {
-          const PrimExpr position = taps(i)[k].position, index = tir::cast(place, axis.SafeIndexOf(position));
-          if (axis.attrs.padding_mode != "zeros") return index;
-          return tir::select(axis.Inside(position), index, tir::make_const(place, -1));
-        },
-        StrCat("grid_place", d, "_", k), "grid_table"));
-    table.weights.push_back(Compute(
-        shape, [&](const Array<PrimExpr>& i) { return taps(i)[k].weight; }, StrCat("grid_weight", d, "_", k),
+        shape, [&](const Array<PrimExpr>& i) { return image.PlaceOf(taps_of(i)); }, StrCat("grid_place", k),
         "grid_table"));
+    table.weights.push_back(Compute(shape, weight, StrCat("grid_weight", k), "grid_table"));
   }
   return table;
 }
@@ -155,33 +198,25 @@ Array<Tensor> GridSampleCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   const auto* a = attrs.as<GridSampleAttrs>();
   const Tensor& data = inputs[0];
   const TensorTypeNode* out = OutTensor(out_type);
-  const size_t rank = out->shape.size() - 2;
-  std::vector<GridTable> tables;
-  for (size_t d = 0; d < rank; ++d) tables.push_back(TableOf({*a, data->shape[2 + d]}, d, inputs[1], out));
+  const GridImage image(*a, data);
+  const GridTable table = TableOf(image, inputs[1], out);
   const bool zeros = a->padding_mode == "zeros";
   return {Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {
         Array<PrimExpr> row = i;
         row.erase(1);
-        std::function<PrimExpr(size_t, const Array<PrimExpr>&, const PrimExpr&)> sum =
-            [&](size_t d, const Array<PrimExpr>& at, const PrimExpr& inside) {
-              if (d == rank) {
-                PrimExpr value = tir::cast(DataType::Float(32), data(at));
-                return zeros ? tir::select(inside, value, F(0)) : value;
-              }
-              PrimExpr total;
-              for (size_t k = 0; k < tables[d].places.size(); ++k) {
-                Array<PrimExpr> next = at;
-                const PrimExpr place = tir::cast(DataType::Int(64), tables[d].places[k](row));
-                next.push_back(zeros ? tir::max(place, Index(0)) : place);
-                const PrimExpr here = place >= Index(0);
-                PrimExpr term = sum(d + 1, next, inside.defined() ? inside && here : here) * tables[d].weights[k](row);
-                total = total.defined() ? total + term : term;
-              }
-              return total;
-            };
-        return tir::cast(out->dtype, sum(0, {i[0], i[1]}, PrimExpr()));
+        PrimExpr total;
+        for (size_t k = 0; k < table.places.size(); ++k) {
+          const PrimExpr place = tir::cast(DataType::Int(64), table.places[k](row));
+          Array<PrimExpr> at{i[0], i[1]};
+          for (const PrimExpr& index : image.IndexOf(zeros ? tir::max(place, Index(0)) : place)) at.push_back(index);
+          PrimExpr value = tir::cast(DataType::Float(32), data(at));
+          if (zeros) value = tir::select(place >= Index(0), value, F(0));
+          const PrimExpr term = value * table.weights[k](row);
+          total = total.defined() ? total + term : term;
+        }
+        return tir::cast(out->dtype, total);
       },
       "grid_sample", tag::kInjective)};
 }
@@ -227,6 +262,7 @@ void RegisterGridOps() {
       .SupportLevel(5)
       .Relation(Rule<GridSampleInfer>)
       .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(relay::kGathersData, true)
       .Set(kCompute, FTECompute(GridSampleCompute));
   OpRegistration("image.affine_grid")
       .Describe("The grid of an affine map.")

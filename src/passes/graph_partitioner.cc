@@ -7,6 +7,8 @@
 namespace treadle::relay {
 namespace {
 
+constexpr const char* kReadAtPlaces = "a consumer reads it at places that it computes";
+
 /// Arguments that a value takes in a kernel's signature: one per tensor, one more per unknown dimension, and as many
 /// strides as it has dimensions when one is unknown.
 int64_t CountSignatureArgs(const Type& type) {
@@ -94,6 +96,7 @@ std::string GraphPartitioner::TryFuseByPattern(int index, int sink, int phase) {
     blocked = CheckPath(sink, OpPatternKind::kInjective, OpPatternKind::kOutEWiseFusable);
   } else if (pattern == OpPatternKind::kInjective || pattern == OpPatternKind::kTuple) {
     if (phase != 1) return "";
+    if (accumulated == OpPatternKind::kOpaque) return kReadAtPlaces;
     blocked = CheckPath(sink, OpPatternKind::kInjective, OpPatternKind::kInjective);
   } else {
     return "a reduction isn't fused into its consumer";
@@ -107,6 +110,7 @@ std::string GraphPartitioner::TryFuseIntoTuple(int index, int sink) {
   // A tuple that is the group's own result stays outside of functions.
   if (groups_[sink].pattern != OpPatternKind::kTuple || root_pattern > OpPatternKind::kInjective) return "";
   if (Root(index) == Root(sink)) return "";
+  if (dominators_[index].pattern == OpPatternKind::kOpaque) return kReadAtPlaces;
   std::string blocked = CheckPath(sink, OpPatternKind::kInjective, OpPatternKind::kInjective);
   return blocked.empty() ? TryCommit(index, sink) : blocked;
 }

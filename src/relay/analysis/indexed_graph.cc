@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "treadle/ir/structural.h"
+#include "treadle/relay/gathered_data.h"
 
 namespace treadle::relay {
 
@@ -187,8 +188,10 @@ class ForwardGraphBuilder {
     int id = IdOf(call);
     const auto* result = call->type_as<TensorTypeNode>();
     std::vector<const ExprNode*> children{call->op.get()};
+    const auto* op = call->op.as<OpNode>();
+    const bool gathers = op != nullptr && GetRef<Op>(op).GetAttr(kGathersData, false);
     for (const Expr& arg : call->args) {
-      OpPatternKind edge = pattern;
+      OpPatternKind edge = gathers && children.size() == 1 ? OpPatternKind::kOpaque : pattern;
       if (edge == OpPatternKind::kBroadcast && result != nullptr) {
         const auto* type = arg->type_as<TensorTypeNode>();
         if (type != nullptr && SameShape(result, type)) edge = OpPatternKind::kElemWise;

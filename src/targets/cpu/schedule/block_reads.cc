@@ -119,6 +119,28 @@ bool IsOneRowInMemory(const tir::Block& node, const tir::BufferLoadNode* load, s
 
 }  // namespace
 
+namespace {
+
+/// Whether an index contains one of the axes, loads that it depends on aside.
+bool DirectlyUses(const PrimExpr& index, const tir::Var& outer, const tir::Var& inner) {
+  class Finder : public tir::ExprVisitor {
+   public:
+    Finder(const tir::Var& outer, const tir::Var& inner) : outer_(outer), inner_(inner) {}
+    bool found = false;
+
+   private:
+    using ExprVisitor::VisitExpr_;
+    void VisitExpr_(const tir::VarNode* var) override { found |= var == outer_.get() || var == inner_.get(); }
+    void VisitExpr_(const tir::BufferLoadNode*) override {}
+    const tir::Var &outer_, &inner_;
+  };
+  Finder finder(outer, inner);
+  finder.VisitExpr(index);
+  return finder.found;
+}
+
+}  // namespace
+
 bool AreOneRow(const tir::Block& node, int first) {
   const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
   const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;
@@ -131,10 +153,7 @@ bool AreOneRow(const tir::Block& node, int first) {
     const auto axis = static_cast<size_t>(first);
     if (IsOneRowInMemory(node, load, axis, axis + 1)) return;
     for (size_t d = 0; d < load->indices.size(); ++d) {
-      bool used = false;
-      tir::PostOrderVisit(load->indices[d],
-                          [&](const ObjectRef& v) { used |= v.get() == outer.get() || v.get() == inner.get(); });
-      if (!used) continue;
+      if (!DirectlyUses(load->indices[d], outer, inner)) continue;
       const bool begins =
           load->indices[d].same_as(outer) && d + 1 < load->indices.size() && load->indices[d + 1].same_as(inner);
       const bool ends = load->indices[d].same_as(inner) && d > 0 && load->indices[d - 1].same_as(outer);

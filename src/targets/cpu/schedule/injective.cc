@@ -335,14 +335,14 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   if (ScheduleTransposed(sch, block, work)) return;
   const bool whole_rows = SplitJoinedDimensions(sch, block);
   loops = sch.GetLoops(block);
-  // Short rows of an image are one where that is the same.
+  // Short rows of an image are one where that is the same, for vectors and for LLVM, which loops without are left to.
   constexpr int64_t kWhole = 16, kLong = 17;
   tir::Block node = sch.Get(block);
   const bool per_axis = loops.size() == node->iter_vars.size();
   const int64_t loadable = per_axis ? LoadableLanes(sch, block, kWhole) : kWhole;
   const int64_t width = Extent(sch, loops.back());
-  if (per_axis && loops.size() > 1 && (width < 0 || (width > 0 && width % kWhole != 0)) && loadable == kWhole &&
-      AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
+  if (per_axis && loops.size() > 1 && (width < 0 || (width > 0 && width % kWhole != 0)) &&
+      (loadable == kWhole || loadable == 1) && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
     LoopRV row = sch.Fuse({loops[loops.size() - 2], loops.back()});
     loops.resize(loops.size() - 2);
     loops.push_back(row);
