@@ -654,3 +654,34 @@ def test_slices_that_begin_before_the_first_element(bounds, known):
         feeds = {"x": floats(2, size), **numbers}
         for shapes in ({}, {name: array.shape for name, array in feeds.items()}):
             np.testing.assert_array_equal(tvm.compile(model, shapes=shapes).run(None, feeds)[0], session.run(None, feeds)[0])
+
+
+#: Operators, operands that fit, and another size of one of them.
+NOT_WIDENED = [
+    ("Gemm(a, b, c)", {"a": (3, 5), "b": (5, 2), "c": (2,)}, {"b": (5, 1)}),
+    ("RMSNormalization<axis=0>(x, s)", {"x": (1, 4), "s": (1, 4)}, {"s": (2, 4)}),
+    ("LayerNormalization(x, s, b)", {"x": (2, 1), "s": (1,), "b": (1,)}, {"b": (3,)}),
+    ("GroupNormalization<num_groups=1>(x, s, b)", {"x": (2, 1, 4), "s": (1,), "b": (1,)}, {"b": (3,)}),
+    ("com.microsoft.BiasGelu(x, b)", {"x": (2, 1), "b": (1,)}, {"b": (3,)}),
+    ("com.microsoft.SkipLayerNormalization(x, k, s, b)", {"x": (1, 2, 1), "k": (1, 2, 1), "s": (1,), "b": (1,)}, {"b": (3,)}),
+    ('NegativeLogLikelihoodLoss<reduction="none">(x, i)', {"x": (2, 3, 4), "i": (2, 4)}, {"i": (2, 3)}),
+    ('NegativeLogLikelihoodLoss<reduction="none">(x, i)', {"x": (2, 3, 4), "i": (2, 4)}, {"i": (1, 4)}),
+    ("SoftmaxCrossEntropyLoss(x, i, w)", {"x": (2, 3), "i": (2,), "w": (3,)}, {"w": (4,)}),
+]
+
+
+@pytest.mark.parametrize("call, right, wrong", NOT_WIDENED)
+def test_operands_that_widen_nothing(call, right, wrong):
+    """Results were as large as what they were multiplied by or added to, or some of the scores counted."""
+    dims = {n: ", ".join(f"{n}{d}" for d in range(len(s))) for n, s in right.items()}
+    names = ", ".join(f"{'int64' if n == 'i' else 'float'}[{d}] {n}" for n, d in dims.items())
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 23, "com.microsoft": 1]> g ({names}) => (y) {{ [it] y = {call} }}')
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for sizes, fits in ((right, True), ({**right, **wrong}, False)):
+        feeds = {n: np.zeros(s, np.int64) if n == "i" else np.abs(floats(*s)) for n, s in sizes.items()}
+        run, fixed = both_forms(model, feeds)
+        if fits:
+            assert run == fixed == [r.shape for r in session.run(None, feeds)]
+            continue
+        assert isinstance(run, str) and "'it'" in run and isinstance(fixed, str) and "'it'" in fixed

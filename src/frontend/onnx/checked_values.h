@@ -26,6 +26,9 @@ Term EqualTo(const Term& values, const Term& expected, const char* what);
 /// `x` whose dimension `i` has to be 1 or dimension `j` of `other`: as CheckSameSize, when the model runs where only a
 /// run knows them.
 Term OneOrSize(const Term& x, int i, const Term& other, int j, const char* what);
+/// `x`, which is broadcast to `other` and may not make it larger: dimensions counted from the last are 1 or that of
+/// `other`, and there are no more of them. As CheckSameSize, when the model runs where only a run knows them.
+Term WithinShape(Term x, const Term& other, const char* what);
 /// The size (int64 scalar) over a number, which has to divide it when the model runs.
 Term DividedBy(const Term& size, int64_t number, const char* what);
 /// `x` [batch, length, heads * size], size known or not, as [batch, length, heads, size].

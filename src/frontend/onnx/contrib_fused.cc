@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/matmul.h"
 
@@ -84,7 +85,9 @@ Expr ImportNhwcMaxPool(NodeImport& n) {
 Expr GeluOf(NodeImport& n, const Expr& x, const char* approximate) {
   return StandardOp(n, "Gelu", 20).Operand(x).Set("approximate", std::string(approximate)).Import1();
 }
-Expr Biased(NodeImport& n) { return n.Has(1) ? n.Call("add", {n.In(0), n.In(1)}) : n.In(0); }
+Expr Biased(NodeImport& n) {
+  return n.Has(1) ? n.Call("add", {n.In(0), WithinShape(In(n, 1), In(n, 0), "the bias")}) : n.In(0);
+}
 
 Expr ImportGelu(NodeImport& n) { return GeluOf(n, n.In(0), "none"); }
 Expr ImportBiasGelu(NodeImport& n) { return GeluOf(n, Biased(n), "none"); }

@@ -135,7 +135,9 @@ Expr ImportQLinearConv(NodeImport& n) {
 }
 
 /// A bias that is added where there is one.
-Expr WithBias(NodeImport& n, const Expr& y, size_t i) { return n.Has(i) ? n.Call("add", {y, n.In(i)}) : y; }
+Expr WithBias(NodeImport& n, const Expr& y, size_t i) {
+  return n.Has(i) ? n.Call("add", {y, WithinShape(In(n, i), Term(n, y), "the bias")}) : y;
+}
 
 /// A (float32), B, its scale and zero point, bias.
 Expr ImportDynamicQuantizeMatMul(NodeImport& n) {

@@ -33,34 +33,25 @@ Expr Normalised(NodeImport& n, Expr x, const Expr& gamma, double epsilon, bool c
 
 /// Input 0 and input 1, which may have fewer dimensions or a batch of 1.
 Expr WithSkip(NodeImport& n) {
-  Term skip = In(n, 1);
   const Term x = In(n, 0);
-  if (skip.rank() > x.rank()) n.Invalid(StrCat("the skip has rank ", skip.rank(), ", the operand ", x.rank()));
-  for (int i = 1; i <= skip.rank(); ++i) {
-    const int64_t *a = AsConstInt(x.shape()[static_cast<size_t>(x.rank() - i)]),
-                  *b = AsConstInt(skip.shape()[static_cast<size_t>(skip.rank() - i)]);
-    if (a != nullptr && b != nullptr && *a != *b && *b != 1) {
-      n.Invalid(StrCat("a dimension of the skip is ", *b, ", of the operand ", *a));
-    }
-    // The sum would broadcast an operand of size 1 that only the run knows.
-    if (a == nullptr || *a == 1) skip = OneOrSize(skip, skip.rank() - i, x, x.rank() - i, "size of the skip");
-  }
-  return Add(n, x, skip);
+  return Add(n, x, WithinShape(In(n, 1), x, "the skip"));
 }
 
 /// input, skip, gamma, bias; outputs: result, mean, inverse deviation, sum.
 std::vector<Expr> ImportSkipSimplifiedLayerNormalization(NodeImport& n) {
   Expr sum = WithSkip(n);
-  if (n.Has(3)) sum = Add(n, sum, n.In(3));
-  return {Normalised(n, sum, n.In(2), n.Float("epsilon", 1e-12), false), Expr(), Expr(), sum};
+  const Term x = In(n, 0);
+  if (n.Has(3)) sum = Add(n, sum, WithinShape(In(n, 3), x, "the bias"));
+  return {Normalised(n, sum, WithinShape(In(n, 2), x, "gamma"), n.Float("epsilon", 1e-12), false), Expr(), Expr(), sum};
 }
 
 /// input, skip, gamma, beta, bias; outputs as above.
 std::vector<Expr> ImportSkipLayerNormalization(NodeImport& n) {
   Expr sum = WithSkip(n);
-  if (n.Has(4)) sum = Add(n, sum, n.In(4));
-  Expr y = Normalised(n, sum, n.In(2), n.Float("epsilon", 1e-12), true);
-  if (n.Has(3)) y = Add(n, y, n.In(3));
+  const Term x = In(n, 0);
+  if (n.Has(4)) sum = Add(n, sum, WithinShape(In(n, 4), x, "the bias"));
+  Expr y = Normalised(n, sum, WithinShape(In(n, 2), x, "gamma"), n.Float("epsilon", 1e-12), true);
+  if (n.Has(3)) y = Add(n, y, WithinShape(In(n, 3), x, "beta"));
   return {y, Expr(), Expr(), sum};
 }
 

@@ -131,6 +131,23 @@ Term OneOrSize(const Term& x, int i, const Term& other, int j, const char* what)
   return {n, n.Call("dyn.reshape", {x, Stack(dims)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
 }
 
+Term WithinShape(Term x, const Term& other, const char* what) {
+  if (x.rank() > other.rank()) {
+    x.node().Invalid(StrCat(what, " has rank ", x.rank(), ", what it's broadcast to ", other.rank()));
+  }
+  const std::string size = StrCat("size of ", what);
+  for (int i = 1; i <= x.rank(); ++i) {
+    const int64_t *own = AsConstInt(x.shape()[static_cast<size_t>(x.rank() - i)]),
+                  *wide = AsConstInt(other.shape()[static_cast<size_t>(other.rank() - i)]);
+    if (own != nullptr && wide != nullptr && *own != *wide && *own != 1) {
+      x.node().Invalid(StrCat("a dimension of ", what, " is ", *own, ", of the operand ", *wide));
+    }
+    // The operand would be broadcast where only the run knows that its size is 1.
+    if (wide == nullptr || *wide == 1) x = OneOrSize(x, x.rank() - i, other, other.rank() - i, size.c_str());
+  }
+  return x;
+}
+
 Term DividedBy(const Term& size, int64_t number, const char* what) {
   NodeImport& n = size.node();
   const auto divisor = static_cast<double>(number);

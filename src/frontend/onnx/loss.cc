@@ -14,7 +14,10 @@ Expr NegativeLogLikelihood(NodeImport& n, const Expr& scores) {
   int rank = RankOf(scores);
   if (rank < 2 || n.Rank(1) != rank - 1) n.Invalid("the classes' rank isn't that of the scores less one");
   DataType dtype = TypeOf(scores)->dtype;
-  Expr target = n.In(1);
+  std::vector<std::pair<int, int>> axes_of_classes;
+  for (int i = 0; i < rank - 1; ++i) axes_of_classes.emplace_back(i, i == 0 ? 0 : i + 1);
+  const Term all_scores(n, scores);
+  Expr target = OfSameSize(In(n, 1), axes_of_classes, all_scores, "sizes of scores and classes");
   DataType index = n.DType(1);
   Expr kept;  // bool: not ignored
   if (n.HasAttr("ignore_index")) {
@@ -25,7 +28,11 @@ Expr NegativeLogLikelihood(NodeImport& n, const Expr& scores) {
   Expr picked = n.Call("gather", {scores, n.ExpandDims(target, 1)}, {{"axis", int64_t{1}}});
   Expr loss = n.Call("negative", {n.Squeeze(picked, {1})});
   Expr weight;
-  if (n.Has(2)) weight = n.Call("take", {n.In(2), target}, {{"axis", int64_t{0}}, {"mode", "error"}});
+  if (n.Has(2) && n.Rank(2) != 1) n.Invalid(StrCat("the weights have rank ", n.Rank(2), ", expected 1"));
+  const char* numbers = "numbers of classes and of weights";
+  if (n.Has(2))
+    weight = n.Call("take", {OfSameSize(In(n, 2), {{0, 1}}, all_scores, numbers), target},
+                    {{"axis", int64_t{0}}, {"mode", "error"}});
   if (kept.defined()) {
     Expr zero = n.Scalar(dtype, 0);
     weight = weight.defined() ? n.Call("where", {kept, weight, zero}) : n.Cast(kept, dtype);

@@ -2,6 +2,7 @@
 // Matrix products.
 #include <algorithm>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
@@ -44,7 +45,7 @@ Expr ImportGemm(NodeImport& n) {
     n.IgnoreInput(2);
     return product;
   }
-  return n.Call("add", {product, Scaled(n, n.In(2), beta)});
+  return n.Call("add", {product, Scaled(n, WithinShape(In(n, 2), Term(n, product), "C"), beta)});
 }
 
 std::vector<int64_t> BroadcastBatch(NodeImport& n, const std::vector<int64_t>& a, const std::vector<int64_t>& b) {

@@ -113,8 +113,8 @@ std::vector<Expr> ImportLayerNormalization(NodeImport& n) {
   n.Ignore({"stash_type"});
   Moments m(n, n.Cast(n.In(0), stash), Range(axis, rank), n.Float("epsilon", 1e-5));
   Expr y = n.Cast(n.Call("multiply", {m.deviation, m.inv_std}), dtype);
-  y = n.Call("multiply", {y, n.In(1)});
-  if (n.Has(2)) y = n.Call("add", {y, n.In(2)});
+  y = n.Call("multiply", {y, WithinShape(In(n, 1), In(n, 0), "the scale")});
+  if (n.Has(2)) y = n.Call("add", {y, WithinShape(In(n, 2), In(n, 0), "the bias")});
   return {y, m.mean, m.inv_std};
 }
 
@@ -126,8 +126,7 @@ Expr ImportRmsNormalization(NodeImport& n) {
   n.Ignore({"stash_type"});
   Moments m(n, n.Cast(n.In(0), stash), Range(axis, rank), n.Float("epsilon", 1e-5), /*centered=*/false);
   Expr y = n.Cast(n.Call("multiply", {m.deviation, m.inv_std}), dtype);
-  if (n.Rank(1) > rank) n.Invalid(StrCat("'scale' has rank ", n.Rank(1), ", the operand ", rank));
-  return n.Call("multiply", {y, n.In(1)});
+  return n.Call("multiply", {y, WithinShape(In(n, 1), In(n, 0), "the scale")});
 }
 
 /// Scale and bias are per channel, in version 18 per group.
@@ -158,8 +157,14 @@ Expr ImportGroupNormalization(NodeImport& n) {
   }
   Expr y = n.Cast(ReshapeTo(normal, shape), dtype);
   const int trailing = rank - 2;
-  y = n.Call("multiply", {y, n.ExpandDims(n.In(1), 1, trailing)});
-  return n.Call("add", {y, n.ExpandDims(n.In(2), 1, trailing)});
+  auto parameter = [&](size_t i) {
+    if (n.Rank(i) != 1) n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", expected a number for each channel"));
+    const char* numbers =
+        i == 1 ? "numbers of channels and of scales" : "numbers of channels and of entries of the bias";
+    return n.ExpandDims(OfSameSize(In(n, i), {{0, 1}}, In(n, 0), numbers), 1, trailing);
+  };
+  y = n.Call("multiply", {y, parameter(1)});
+  return n.Call("add", {y, parameter(2)});
 }
 
 Expr ImportLpNormalization(NodeImport& n) {

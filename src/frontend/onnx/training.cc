@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step of an optimizer: ai.onnx.preview.training. Inputs are a learning rate, the number of updates so far, then
 // tensors, gradients and the optimizer's own tensors, as many of each.
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/composed.h"
 
@@ -20,7 +21,14 @@ class Optimizer {
   size_t count() const { return count_; }
   Term Rate(DataType dtype) const { return ScalarIn(n_, 0, dtype); }
   Term Updates(DataType dtype) const { return ScalarIn(n_, 1, dtype); }
-  Term Tensor(size_t kind, size_t i) const { return In(n_, 2 + kind * count_ + i); }
+  /// Of the shape of what is optimised.
+  Term Tensor(size_t kind, size_t i) const {
+    const Term x = In(n_, 2 + i), tensor = In(n_, 2 + kind * count_ + i);
+    if (tensor.rank() != x.rank()) n_.Invalid(StrCat("tensors of ranks ", x.rank(), " and ", tensor.rank()));
+    std::vector<std::pair<int, int>> axes;
+    for (int d = 0; d < x.rank(); ++d) axes.emplace_back(d, d);
+    return kind == 0 ? x : OfSameSize(tensor, axes, x, "sizes of a tensor and of its gradient or state");
+  }
   /// The gradient with that of the regularisation.
   Term Gradient(size_t i) const { return Tensor(0, i) * n_.Float("norm_coefficient", 0.0) + Tensor(1, i); }
 
