@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import rpc_messages
+from differential import edges, graphs
 import treadle as tvm
 from treadle import relay, te
 
@@ -78,6 +79,20 @@ def integer_models():
                          [ints("i", 3, -4, 0, 1), numpy_helper.from_array(np.array([True, False]), "c")], TensorProto.UINT8)
 
 
+def single_operators():
+    """One small model of each operator of the differential fuzzer, of every domain."""
+    found = {}
+    for seed in range(3000):
+        try:
+            model = edges.generate(seed).model
+        except graphs.Refused:
+            continue
+        node = model.graph.node[0]
+        if model.ByteSize() < 2000:
+            found.setdefault(f"{node.domain or 'ai.onnx'}.{node.op_type}", model)
+    yield from found.items()
+
+
 RECORD = {"kind": "plan", "id": "0", "problem": {"ic": 3}, "kernel": "conv2d.direct", "rev": 1, "schema": "0",
           "plan": {"ow": 4}, "m": "x86_64", "threads": 2, "ratio": 0.91, "lo": 0.9, "hi": 0.92, "pairs": 36, "procs": 3,
           "us": 412.7, "state": "confirmed", "err": "", "t": 1763800000}
@@ -119,6 +134,9 @@ def main(folder):
             write(fuzzer, name, proto.SerializeToString())
     for name, proto in integer_models():
         for fuzzer in ("onnx_reader", "onnx_differential"):
+            write(fuzzer, name, proto.SerializeToString())
+    for name, proto in single_operators():
+        for fuzzer in ("onnx_reader", "onnx_model"):
             write(fuzzer, name, proto.SerializeToString())
     for kind, name, data in tensor_files():
         write("tensor_file", name, bytes([kind]) + data)
