@@ -662,6 +662,7 @@ NOT_WIDENED = [
     ("RMSNormalization<axis=0>(x, s)", {"x": (1, 4), "s": (1, 4)}, {"s": (2, 4)}),
     ("LayerNormalization(x, s, b)", {"x": (2, 1), "s": (1,), "b": (1,)}, {"b": (3,)}),
     ("GroupNormalization<num_groups=1>(x, s, b)", {"x": (2, 1, 4), "s": (1,), "b": (1,)}, {"b": (3,)}),
+    ("SimplifiedLayerNormalization<epsilon=0.1>(x, s)", {"x": (2, 1), "s": (1,)}, {"s": (3,)}),
     ("com.microsoft.BiasGelu(x, b)", {"x": (2, 1), "b": (1,)}, {"b": (3,)}),
     ("com.microsoft.SkipLayerNormalization(x, k, s, b)", {"x": (1, 2, 1), "k": (1, 2, 1), "s": (1,), "b": (1,)}, {"b": (3,)}),
     ('NegativeLogLikelihoodLoss<reduction="none">(x, i)', {"x": (2, 3, 4), "i": (2, 4)}, {"i": (2, 3)}),
@@ -685,3 +686,16 @@ def test_operands_that_widen_nothing(call, right, wrong):
             assert run == fixed == [r.shape for r in session.run(None, feeds)]
             continue
         assert isinstance(run, str) and "'it'" in run and isinstance(fixed, str) and "'it'" in fixed
+
+
+def test_transforms_of_another_batch():
+    """The size's batch was ignored."""
+    for known in (True, False):
+        size = "int64[4] s = {2, 1, 3, 4}"
+        model = onnx.parser.parse_model(
+            f"""<ir_version: 10, opset_import: ["": 20]> g (float[n, 2, 3] x{"" if known else ", int64[4] s"}) => (y)
+            {f"<{size}>" if known else ""} {{ [it] y = AffineGrid(x, s) }}""")
+        for batch in (2, 1, 3):
+            feeds = {"x": floats(batch, 2, 3), **({} if known else {"s": np.array([2, 1, 3, 4])})}
+            for found in both_forms(model, feeds):
+                assert found == [(2, 3, 4, 2)] if batch == 2 else "'it' (AffineGrid): " in found

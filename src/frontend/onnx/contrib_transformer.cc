@@ -58,7 +58,7 @@ std::vector<Expr> ImportSkipLayerNormalization(NodeImport& n) {
 Expr ImportSimplifiedLayerNormalization(NodeImport& n) {
   n.Ignore({"stash_type"});
   if (n.Axis(n.Int("axis", -1), n.Rank(0)) != n.Rank(0) - 1) n.Unsupported("'axis' other than -1 isn't implemented");
-  return Normalised(n, n.In(0), n.In(1), n.Float("epsilon", 1e-5), false);
+  return Normalised(n, n.In(0), WithinShape(In(n, 1), In(n, 0), "the scale"), n.Float("epsilon", 1e-5), false);
 }
 
 /// ids, segment ids, tables of words, positions and segments, gamma, beta, mask, position ids; outputs: result, number

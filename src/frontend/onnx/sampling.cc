@@ -92,7 +92,14 @@ Expr ImportAffineGrid(NodeImport& n) {
   if (n.Rank(0) != 3) n.Invalid(StrCat("'theta' has rank ", n.Rank(0), ", expected 3"));
   const size_t spatial = size.size() - 2;
   const auto d = static_cast<int64_t>(spatial);
-  const Term theta = WithSizes(In(n, 0), {-1, d, d + 1}, "theta");
+  Term theta = WithSizes(In(n, 0), {-1, d, d + 1}, "theta");
+  const auto wanted = n.KnownElements(size[0]);
+  if (const int64_t* batch = AsConstInt(theta.shape()[0]); batch == nullptr || !wanted) {
+    const Term checked = EqualTo(DimOf(theta, 0), size[0].Reshape({}), "number of transforms");
+    theta = ReshapeTo(theta, {checked, IntNum(n, d), IntNum(n, d + 1)});
+  } else if (wanted->front() != *batch) {
+    n.Invalid(StrCat(*batch, " transforms for a batch of ", wanted->front()));
+  }
   const bool align = n.Flag("align_corners", false);
   const DataType dtype = theta.dtype();
   std::optional<Term> grid;
