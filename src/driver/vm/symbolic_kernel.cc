@@ -106,13 +106,17 @@ class DimSubstitute : public tir::ExprMutator {
   std::unordered_map<const Object*, PrimExpr> values_;
 };
 
-/// Whether `x` is a broadcast of all that `y` is one of: chains of operators on the same operands don't grow sizes.
-bool BroadcastsAll(const PrimExpr& x, const PrimExpr& y) {
-  std::vector<PrimExpr> of_x, of_y;
-  CollectBroadcast(x, &of_x);
-  CollectBroadcast(y, &of_y);
-  return std::all_of(of_y.begin(), of_y.end(), [&](const PrimExpr& part) {
-    return std::any_of(of_x.begin(), of_x.end(), [&](const PrimExpr& known) { return ops::SameDim(known, part); });
+/// What a dimension is a broadcast of.
+std::vector<PrimExpr> PartsOf(const PrimExpr& dim) {
+  std::vector<PrimExpr> parts;
+  CollectBroadcast(dim, &parts);
+  return parts;
+}
+
+/// Whether all of `some` are among `parts`: chains of operators on the same operands don't grow sizes.
+bool HasAll(const std::vector<PrimExpr>& parts, const std::vector<PrimExpr>& some) {
+  return std::all_of(some.begin(), some.end(), [&](const PrimExpr& part) {
+    return std::any_of(parts.begin(), parts.end(), [&](const PrimExpr& known) { return ops::SameDim(known, part); });
   });
 }
 
@@ -123,11 +127,14 @@ PrimExpr BroadcastDim(const PrimExpr& x, const PrimExpr& y) {
   if (b != nullptr && *b == 1) return x;
   if (a != nullptr) return *a == 1 ? y : x;
   if (b != nullptr) return y;
-  if (BroadcastsAll(x, y)) return x;
-  if (BroadcastsAll(y, x)) return y;
+  const std::vector<PrimExpr> of_x = PartsOf(x), of_y = PartsOf(y);
+  if (HasAll(of_x, of_y)) return x;
+  if (HasAll(of_y, of_x)) return y;
   arith::Analyzer analyzer;
   if (analyzer.CanProveEqual(x, y)) return x;
-  return tir::select(tir::equal(x, PrimExpr(int64_t{1})), y, x);
+  // The one that is compared is there twice: the smaller one, or the sizes of a chain of operators doubled at each.
+  const auto [compared, other] = of_x.size() <= of_y.size() ? std::pair(x, y) : std::pair(y, x);
+  return tir::select(tir::equal(compared, PrimExpr(int64_t{1})), other, compared);
 }
 
 bool HasAny(const Array<PrimExpr>& shape) {
