@@ -405,7 +405,7 @@ def serialised(model: Any) -> tuple[bytes, str]:
         raise cannot_open(path, error) from None
 
 
-def located(model):
+def located(model: Any) -> "tuple[bytes | pathlib.Path, str]":
     """As serialised, but of a path the path: the compiler maps the file rather than having it in memory several times."""
     if not isinstance(model, (str, os.PathLike)):
         return serialised(model)

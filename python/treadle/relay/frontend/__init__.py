@@ -83,19 +83,19 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
         if isinstance(dims, str) or not hasattr(dims, "__iter__"):
             raise Error(f"shape['{name}'] is {dims!r}; expected a tuple such as (1, 3, 224, 224)")
     shapes = {name: list(map(_dimension, dims)) for name, dims in (shape or {}).items()}
+    source, directory = located(model)
     if opset is not None or export_node_renamed_model_path is not None:
         data, directory = serialised(model)
+        if opset is not None:
+            _arguments.whole("opset", opset, 1)
+            data = _with_opset(data, opset)
+        if export_node_renamed_model_path is not None:
+            _write_renamed(data, export_node_renamed_model_path)
+        source = data
+    if isinstance(source, pathlib.Path):
+        module, params = get_global_func("relay.frontend.FromONNXFile")(str(source), shapes, bool(freeze_params))
     else:
-        data, directory = located(model)
-    if opset is not None:
-        _arguments.whole("opset", opset, 1)
-        data = _with_opset(data, opset)
-    if export_node_renamed_model_path is not None:
-        _write_renamed(data, export_node_renamed_model_path)
-    if isinstance(data, pathlib.Path):
-        module, params = get_global_func("relay.frontend.FromONNXFile")(str(data), shapes, bool(freeze_params))
-    else:
-        module, params = get_global_func("relay.frontend.FromONNX")(data, shapes, directory, bool(freeze_params))
+        module, params = get_global_func("relay.frontend.FromONNX")(source, shapes, directory, bool(freeze_params))
     _check_dtype(dtype, {var.name_hint: var for var in module["main"].params})
     return module, dict(params.items())
 
