@@ -6,6 +6,7 @@
 #include "frontend/onnx/conv_any_weights.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/window.h"
+#include "treadle/base/checked_math.h"
 
 namespace treadle::onnx {
 namespace {
@@ -47,19 +48,26 @@ Expr AddBias(NodeImport& n, const Expr& x) {
   return n.Call("nn.bias_add", {x, bias}, {{"axis", int64_t{1}}});
 }
 
+/// The operand, whose channels are as many as the weights want. Kernels that depend on them may be used where the model
+/// doesn't tell how many there are (those of a reshape to a computed shape).
+Expr OperandOf(NodeImport& n, int64_t channels, const std::string& wanted) {
+  if (const int64_t* known = AsConstInt(TypeOf(n.In(0))->shape[1]); known != nullptr && *known != channels) {
+    n.Invalid(StrCat("the operand has ", *known, " channels, the weights want ", wanted));
+  }
+  std::vector<int64_t> sizes(static_cast<size_t>(n.Rank(0)), -1);
+  sizes[1] = channels;
+  return WithSizes(In(n, 0), sizes, "channels of the operand");
+}
+
 Expr ImportConv(NodeImport& n) {
   if (HasUnknownDim(n.In(1))) return AddBias(n, ConvOfAnyWeights(n, In(n, 0), In(n, 1)));
   Window w = ReadWindow(n, KernelOf(n));
   int64_t out_channels = n.StaticDim(n.In(1), 0);
   int64_t groups = Groups(n, out_channels);
-  const int64_t* in_channels = AsConstInt(TypeOf(n.In(0))->shape[1]);
   int64_t per_group = n.StaticDim(n.In(1), 1);
-  if (in_channels != nullptr && *in_channels != per_group * groups) {
-    n.Invalid(StrCat("the operand has ", *in_channels, " channels, the weights want ", per_group, " in each of ",
-                     groups, " groups"));
-  }
+  const Expr x = OperandOf(n, CheckedMul(per_group, groups), StrCat(per_group, " in each of ", groups, " groups"));
   size_t i = w.spatial - 1;
-  return AddBias(n, n.Call(kConv[i], {PadAtRunTime(n, w, n.In(0), 0), n.In(1)},
+  return AddBias(n, n.Call(kConv[i], {PadAtRunTime(n, w, x, 0), n.In(1)},
                            {{"strides", w.strides},
                             {"padding", w.pads},
                             {"dilation", w.dilations},
@@ -98,10 +106,7 @@ Expr ImportConvTranspose(NodeImport& n) {
   Window w = ReadWindow(n, KernelOf(n), /*transposed=*/true);
   int64_t in_channels = n.StaticDim(n.In(1), 0);
   int64_t groups = Groups(n, in_channels);
-  const int64_t* channels = AsConstInt(TypeOf(n.In(0))->shape[1]);
-  if (channels != nullptr && *channels != in_channels) {
-    n.Invalid(StrCat("the operand has ", *channels, " channels, the weights want ", in_channels));
-  }
+  const Expr x = OperandOf(n, in_channels, StrCat(in_channels));
   std::vector<int64_t> output_padding = n.Ints("output_padding", std::vector<int64_t>(w.spatial, 0));
   if (output_padding.size() != w.spatial) n.Invalid("'output_padding' has the wrong number of entries");
   for (size_t i = 0; i < w.spatial; ++i) {
@@ -110,7 +115,7 @@ Expr ImportConvTranspose(NodeImport& n) {
   PadToOutputShape(n, w, output_padding);
   size_t i = w.spatial - 1;
   int64_t out_channels = n.StaticDim(n.In(1), 1) * groups;
-  return AddBias(n, n.Call(kConvTranspose[i], {n.In(0), n.In(1)},
+  return AddBias(n, n.Call(kConvTranspose[i], {x, n.In(1)},
                            {{"strides", w.strides},
                             {"padding", w.pads},
                             {"output_padding", output_padding},
