@@ -118,10 +118,10 @@ struct GridTable {
   std::vector<Tensor> weights;
 };
 
-/// The sampled image, whose spatial dimensions are one: their elements, and what reads one of them.
+/// The spatial dimensions of the sampled image as one: its pixels are numbered in row-major order.
 struct GridImage {
   std::vector<GridAxis> axes;
-  DataType place;  ///< of elements
+  DataType place_dtype;
 
   GridImage(const GridSampleAttrs& attrs, const Tensor& data) {
     PrimExpr size = Index(1);
@@ -130,7 +130,7 @@ struct GridImage {
       size = size * data->shape[d];
     }
     const int64_t* known = AsConstInt(size);
-    place = DataType::Int(known != nullptr && *known <= INT32_MAX ? 32 : 64);
+    place_dtype = DataType::Int(known != nullptr && *known <= INT32_MAX ? 32 : 64);
   }
   /// Of the pixel at a position per dimension.
   PrimExpr PlaceOf(const std::vector<GridTap>& taps) const {
@@ -140,9 +140,9 @@ struct GridImage {
       const PrimExpr here = axes[d].Inside(taps[d].position);
       inside = inside.defined() ? inside && here : here;
     }
-    place = tir::cast(this->place, place);
+    place = tir::cast(place_dtype, place);
     const bool zeros = axes[0].attrs.padding_mode == "zeros";
-    return zeros ? tir::select(inside, place, tir::make_const(this->place, -1)) : place;
+    return zeros ? tir::select(inside, place, tir::make_const(place_dtype, -1)) : place;
   }
   Array<PrimExpr> IndexOf(PrimExpr place) const {
     std::vector<PrimExpr> index(axes.size());

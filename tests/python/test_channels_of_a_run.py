@@ -36,7 +36,7 @@ def test_convolutions(case):
         feed = {"x": rng.standard_normal(np.prod(image)).astype("f4"), "shape": np.array(image, "i8")}
         np.testing.assert_allclose(compiled.run(None, feed)[0], session.run(None, feed)[0], rtol=1e-4, atol=1e-4)
     wrong = (1, channels // 2, *[8] * (len(shape) - 2))
-    with pytest.raises(treadle.Error, match="the_conv.*channels of the operand"):
+    with pytest.raises(treadle.Error, match="the_conv.*size of the channel dimension"):
         compiled.run(None, {"x": np.zeros(np.prod(wrong), "f4"), "shape": np.array(wrong, "i8")})
 
 

@@ -72,16 +72,6 @@ std::vector<ShiftedBlock> ShiftsOf(NodeImport& n, const BlockPlaces& at, const s
   return blocks;
 }
 
-/// [begin, begin + count) of a dimension; zeros for what lies beyond its end.
-Term CutAndFilled(NodeImport& n, const Term& x, int axis, int64_t begin, int64_t count) {
-  const int64_t size = n.StaticDim(x, axis), end = begin + count, last = std::min(end, size);
-  Term y = begin == 0 && last == size ? x : x.Slice(axis, begin, std::max(last, begin));
-  if (end <= size) return y;
-  IntList before(static_cast<size_t>(x.rank()), 0), after = before;
-  after[static_cast<size_t>(axis)] = end - std::max(size, begin);
-  return {n, n.Pad(y, before, after, x.Number(0), "constant")};
-}
-
 /// Columns of the same element of the block are images, which are added up, each moved by its place in the block. With
 /// strides, elements of different phases stand at different pixels: they become neighbours afterwards.
 Term ShiftedColumns(NodeImport& n, const Term& x, const std::vector<ShiftedBlock>& blocks) {
@@ -128,7 +118,7 @@ Term ShiftedColumns(NodeImport& n, const Term& x, const std::vector<ShiftedBlock
     dims.push_back(IntNum(n, blocks[d].sums() * blocks[d].phases));
   }
   Term y = ReshapeTo(sum->Permute(order), dims);
-  for (size_t d = 0; d < rank; ++d) y = CutAndFilled(n, y, static_cast<int>(2 + d), blocks[d].before, blocks[d].image);
+  for (size_t d = 0; d < rank; ++d) y = CutOrFilled(y, static_cast<int>(2 + d), blocks[d].before, blocks[d].image);
   return y;
 }
 

@@ -120,5 +120,7 @@ Term Full(const Term& value, const Term& shape);
 Term BroadcastTo(const Term& x, const Term& shape);
 /// [begin, end) of one dimension, int64 scalars.
 Term SliceAxis(const Term& x, int axis, const Term& begin, const Term& end);
+/// [begin, begin + count) of a dimension of known size; zeros for what lies beyond its end.
+Term CutOrFilled(const Term& x, int axis, int64_t begin, int64_t count);
 
 }  // namespace treadle::onnx

@@ -56,7 +56,7 @@ Expr OperandOf(NodeImport& n, int64_t channels, const std::string& wanted) {
   }
   std::vector<int64_t> sizes(static_cast<size_t>(n.Rank(0)), -1);
   sizes[1] = channels;
-  return WithSizes(In(n, 0), sizes, "channels of the operand");
+  return WithSizes(In(n, 0), sizes, "the channel dimension");
 }
 
 Expr ImportConv(NodeImport& n) {

@@ -20,14 +20,7 @@ Term CutOrPadded(const Term& x, int axis, const Term& length) {
   NodeImport& n = x.node();
   const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
   auto known = n.KnownElements(length);
-  if (size != nullptr && known) {
-    const int64_t wanted = (*known)[0];
-    if (wanted == *size) return x;
-    if (wanted < *size) return x.Slice(axis, 0, wanted);
-    std::vector<int64_t> before(static_cast<size_t>(x.rank()), 0), after = before;
-    after[static_cast<size_t>(axis)] = wanted - *size;
-    return {n, n.Pad(x, before, after, x.Number(0), "constant")};
-  }
+  if (size != nullptr && known) return CutOrFilled(x, axis, 0, (*known)[0]);
   const Term actual = DimOf(x, axis);
   const Term cut = SliceAxis(x, axis, IntNum(n, 0), length);
   std::vector<Term> widths(2 * static_cast<size_t>(x.rank()), IntNum(n, 0));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/run_time_axes.h"
 
+#include <algorithm>
+
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/forks.h"
 
@@ -81,6 +83,16 @@ Term SliceAxis(const Term& x, int axis, const Term& begin, const Term& end) {
                      {"strides", zero},
                      {"axes", std::vector<int64_t>{axis}},
                      {"slice_mode", std::string("end")}})};
+}
+
+Term CutOrFilled(const Term& x, int axis, int64_t begin, int64_t count) {
+  NodeImport& n = x.node();
+  const int64_t size = n.StaticDim(x, axis), end = begin + count, last = std::min(end, size);
+  const Term cut = begin == 0 && last == size ? x : x.Slice(axis, begin, std::max(last, begin));
+  if (end <= size) return cut;
+  std::vector<int64_t> before(static_cast<size_t>(x.rank()), 0), after = before;
+  after[static_cast<size_t>(axis)] = end - std::max(size, begin);
+  return {n, n.Pad(cut, before, after, x.Number(0), "constant")};
 }
 
 Term ListIn(NodeImport& n, size_t i, const char* name, int64_t length) {

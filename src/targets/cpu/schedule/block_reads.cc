@@ -117,10 +117,6 @@ bool IsOneRowInMemory(const tir::Block& node, const tir::BufferLoadNode* load, s
   return far && near && *far != kFarApart && *near != kFarApart && *far == extent * *near;
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether an index contains one of the axes, loads that it depends on aside.
 bool DirectlyUses(const PrimExpr& index, const tir::Var& outer, const tir::Var& inner) {
   class Finder : public tir::ExprVisitor {
