@@ -79,6 +79,16 @@ def test_columns_are_packed_as_they_are_used(rows, inner, columns, transposed, t
     _close(treadle.compile(model, threads=threads)(**inputs)["y"], a, b.T if transposed else b)
 
 
+@pytest.mark.parametrize("rows, columns, transposed", [(300, 2, 0), (300, 6, 0), (300, 7, 1), (3, 5, 0)])
+def test_few_columns_are_packed(rows, columns, transposed):
+    """Columns that don't fill a vector: one by one, each row would read them far apart."""
+    model, inputs, a, b = _model((rows, 512), (columns, 512) if transposed else (512, columns), False, "Gemm",
+                                 transB=transposed)
+    compiled = treadle.compile(model)
+    assert re.search(r'"kernel":"(\w+)\.packed"', compiled.explain())
+    _close(compiled(**inputs)["y"], a, b.T if transposed else b)
+
+
 @pytest.mark.parametrize("rows, inner", [(768, 768), (70, 96), (5, 1000), (1, 512)])
 def test_one_column(rows, inner):
     model, inputs, a, b = _model((rows, inner), (inner, 1), False)

@@ -446,10 +446,13 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (p.constant_b || IsOneRow(p)) return "";
   // Rows of the operand that don't fill vectors take longer where it isn't packed.
   int64_t least = p.n % kBlock == 0 ? kMinRows : kMinRows - 1;
-  if (p.n >= 0 && p.n < kNarrow) least = kMinRowsNarrow;
+  if (p.n >= 0 && p.n < kNarrow) least = p.n < kBlock / 2 ? kMinRows - 1 : kMinRowsNarrow;
   if (p.transpose_b) least = kMinRowsTransposed;
   if (p.m >= 0 && p.m < least) return StrCat("fewer than ", least, " rows share what is packed");
-  return p.n >= 0 && p.n < kBlock / 2 ? StrCat("fewer than ", kBlock / 2, " columns") : "";
+  // Few columns that lie in memory as such, and single ones, are summed along k.
+  constexpr int64_t kFewInMemory = 5;
+  const int64_t least_columns = p.transpose_b ? kFewInMemory : 2;
+  return p.n >= 0 && p.n < least_columns ? StrCat("fewer than ", least_columns, " columns") : "";
 }
 
 double PackedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
