@@ -223,14 +223,42 @@ void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args, s
   }
 }
 
+/// The only dimension of two shapes of one rank whose sizes aren't shown to be the same; -1 without exactly one.
+int OnlyOtherDimension(const Array<PrimExpr>& from, const Array<PrimExpr>& to) {
+  if (from.size() != to.size()) return -1;
+  int other = -1;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (ops::SameDim(from[i], to[i])) continue;
+    if (other >= 0) return -1;
+    other = static_cast<int>(i);
+  }
+  return other;
+}
+
+/// A reshape keeps the number of elements: where one dimension alone may differ, its sizes tell a user more. Nothing
+/// has to be so where there are no elements.
+SizeEquality ElementsKept(const Array<PrimExpr>& from, const Array<PrimExpr>& to) {
+  const int other = OnlyOtherDimension(from, to);
+  if (other < 0) {
+    return {ops::DimProduct(from, 0, from.size()), ops::DimProduct(to, 0, to.size()),
+            "a reshape keeps the number of elements"};
+  }
+  const auto dimension = static_cast<size_t>(other);
+  PrimExpr any(int64_t{1});  // 0 where another dimension is
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (i != dimension) any = tir::min(any, tir::cast(DataType::Int(64), to[i]));
+  }
+  return {from[dimension] * any, to[dimension] * any,
+          "a reshape keeps the number of elements: size of a dimension, and what is expected"};
+}
+
 /// What only relabels the shape keeps the number of elements: of a reshape checked first, as it tells more than what is
 /// left of a division.
 void RequireElements(const Op& op, const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
   if (!op.GetAttr(kReshapeOp, false) || TypeHasAny(type)) return;
   const auto *from = args[0].as<TensorTypeNode>(), *to = type.as<TensorTypeNode>();
   equalities->insert(op->name == "reshape" ? equalities->begin() : equalities->end(),
-                     {ops::DimProduct(from->shape, 0, from->shape.size()),
-                      ops::DimProduct(to->shape, 0, to->shape.size()), "a reshape keeps the number of elements"});
+                     ElementsKept(from->shape, to->shape));
 }
 
 /// What is expanded to a shape that only the run knows has dimensions of it, or 1.
