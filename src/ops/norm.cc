@@ -66,11 +66,7 @@ Type LRNInfer(const InferContext& context) {
   return context.type(0);
 }
 
-/// base ^ exponent; the exponents that networks have by square roots.
 PrimExpr NormPower(const PrimExpr& base, double exponent) {
-  auto root = [&](const PrimExpr& x) { return tir::CallIntrin(x.dtype(), "tir.sqrt", {x}); };
-  if (exponent == 0.5) return root(base);
-  if (exponent == 0.75) return root(base) * root(root(base));
   return tir::pow(base, tir::make_const(base.dtype(), exponent));
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
+#include <string>
 
 #include "passes/pass_util.h"
 #include "treadle/ir/prim_ops.h"
@@ -227,13 +229,42 @@ Expr DivideGate(const Site& site) {
   return Call(multiply, {site.arg(0), ops::ScalarConstant(type->dtype, 1 / *by)}, Attrs(), {}, site.call->span);
 }
 
+/// Whether no element is less than 0, or -0; false where that isn't seen.
+bool NeverBelowZero(const Expr& e, int depth = 8) {
+  if (const auto value = FilledWith(e)) return *value >= 0 && !std::signbit(*value);
+  const auto* call = e.as<CallNode>();
+  if (call == nullptr || call->op.as<OpNode>() == nullptr || depth == 0) return false;
+  static const std::set<std::string> kAlways = {"abs", "exp", "sigmoid"},
+                                     kOfAll = {"add",     "multiply",  "divide",      "sum",     "mean",        "sqrt",
+                                               "reshape", "transpose", "expand_dims", "squeeze", "broadcast_to"};
+  const std::string& name = OpName(call);
+  if (kAlways.count(name) != 0) return true;
+  if (name == "multiply" && call->args[0].same_as(call->args[1])) return true;
+  if (name == "power" && FilledWith(call->args[1]) == 2) return true;
+  if (kOfAll.count(name) == 0) return false;
+  const auto never = [&](const Expr& arg) { return NeverBelowZero(arg, depth - 1); };
+  return std::all_of(call->args.begin(), call->args.end(), never);
+}
+
+/// x to the power of 1/2, which differs from the square root at -0 and -infinity.
+Expr PowerAsRoot(const Site& site) {
+  const CallNode* power = AsCallOf(GetRef<Expr>(site.call), "power");
+  const auto* type = site.type();
+  if (power == nullptr || type == nullptr || !type->dtype.is_floating() || FilledWith(site.arg(1)) != 0.5)
+    return Expr();
+  if (!TypesEqual(site.pre->args[0]->checked_type(), site.pre->checked_type())) return Expr();
+  return NeverBelowZero(site.arg(0)) ? ops::CallOp("sqrt", {site.arg(0)}, Attrs(), site.call->span) : Expr();
+}
+
 /// A division by the deviation of each row, as of norms: times 1 / deviation, a rounding more. Roots are never so small
 /// that their reciprocals overflow.
 Expr DivideByDeviation(const Site& site) {
   if (OpName(site.call) != "divide" || site.type() == nullptr || !site.type()->dtype.is_float()) return Expr();
-  const CallNode* deviation = AsCallOf(site.arg(1), "sqrt");
+  const CallNode* power = AsCallOf(site.arg(1), "power");
+  const bool is_root =
+      AsCallOf(site.arg(1), "sqrt") != nullptr || (power != nullptr && FilledWith(power->args[1]) == 0.5);
   const auto* by = site.arg_type(1);
-  if (deviation == nullptr || by == nullptr || by->shape.empty() || site.type()->shape.empty()) return Expr();
+  if (!is_root || by == nullptr || by->shape.empty() || site.type()->shape.empty()) return Expr();
   if (!tir::is_one(by->shape.back()) || tir::is_one(site.type()->shape.back())) return Expr();
   const Expr reciprocal =
       ops::CallOp("divide", {ops::ScalarConstant(by->dtype, 1.0), site.arg(1)}, Attrs(), site.call->span);
@@ -274,9 +305,9 @@ Expr DropDeadTaps(const Site& site) {
 }
 
 using Rule = Expr (*)(const Site& site);
-constexpr Rule kRules[] = {ConcretizeLike, DropNeutralOperand, MergeReshapes, MergeTransposes, MergeLayoutTransforms,
-                           JoinSplit,      DropCast,           ScalarOperand, DivideGate,      DivideByDeviation,
-                           DropDeadTaps};
+constexpr Rule kRules[] = {ConcretizeLike,        DropNeutralOperand, MergeReshapes,     MergeTransposes,
+                           MergeLayoutTransforms, JoinSplit,          DropCast,          ScalarOperand,
+                           PowerAsRoot,           DivideGate,         DivideByDeviation, DropDeadTaps};
 
 class ExprSimplifier : public MixedModeMutator {
  public:

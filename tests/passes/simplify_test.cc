@@ -147,6 +147,28 @@ TEST(SimplifyExpr, KeepsWhatChangesTheType) {
   EXPECT_NE(Show(result).find("add"), std::string::npos);
 }
 
+/// They differ at -0 and -infinity.
+TEST(SimplifyExpr, PowersOfHalfAreRootsOfWhatIsNeverNegative) {
+  ExpectPass(transform::SimplifyExpr(), R"(
+fn (%x: Tensor[(4, 8), float32]) {
+  %0 = multiply(%x, %x);
+  %1 = mean(%0, axis=[1], keepdims=True);
+  %2 = add(%1, 1e-05f);
+  %3 = power(%2, 0.5f);
+  multiply(%x, %3)
+})",
+             R"(
+fn (%x: Tensor[(4, 8), float32]) {
+  %0 = multiply(%x, %x);
+  %1 = mean(%0, axis=[1], keepdims=True);
+  %2 = add(%1, 1e-05f);
+  %3 = sqrt(%2);
+  multiply(%x, %3)
+})");
+  const char* kept = "fn (%x: Tensor[(4), float32]) { %0 = add(%x, 1e-05f); power(%0, 0.5f) }";
+  ExpectPass(transform::SimplifyExpr(), kept, kept);
+}
+
 TEST(SimplifyExpr, MergesTransposes) {
   ExpectPass(transform::SimplifyExpr(),
              "fn (%x: Tensor[(2, 3, 4), float32]) { transpose(transpose(%x, axes=[1, 2, 0]), axes=[1, 2, 0]) }",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What IEEE 754 says of zeros, infinities, NaN and arguments out of a function's domain, as NumPy does it."""
+import ctypes
 import itertools
 import warnings
 
@@ -114,6 +115,42 @@ def test_remainders_of_float64_are_exact(target):
     np.testing.assert_array_equal(ours, expected)
     number = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(ours[number]), np.signbit(expected[number]))
+
+
+POWERS = [0.5, -0.5, 0.75, 1 / 3, -1 / 3, 0.0, 1, 2, 3, 4, 5, -1, -3, 1e10, -16777217.0, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("known", [True, False])
+def test_powers_are_those_of_c(dtype, known, target):
+    """Those of -0 and -infinity, also of what is computed by a square root or a product."""
+    pow_of_c = ctypes.CDLL(None).pow
+    pow_of_c.restype, pow_of_c.argtypes = ctypes.c_double, [ctypes.c_double] * 2
+    with np.errstate(over="ignore"):
+        x, exponents = np.concatenate([X, [2.25, -3]]).astype(dtype), np.array(POWERS).astype(dtype)
+        expected = np.array([[pow_of_c(a, e) for a in x.tolist()] for e in exponents.tolist()]).astype(dtype)
+    of = helper.np_dtype_to_tensor_dtype(x.dtype)
+    nodes = [helper.make_node("Pow", ["x", f"e{i}"], [f"y{i}"]) for i in range(len(POWERS))]
+    fixed = [numpy_helper.from_array(e, f"e{i}") for i, e in enumerate(exponents)]
+    inputs = [helper.make_tensor_value_info("x", of, ["n"])]
+    inputs += [] if known else [helper.make_tensor_value_info(e.name, of, []) for e in fixed]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info(node.output[0], of, ["n"]) for node in nodes],
+                              fixed if known else [])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    feeds = {"x": x} if known else {"x": x, **{f"e{i}": e for i, e in enumerate(exponents)}}
+    for ours, theirs in zip(treadle.compile(model, target=target).run(None, feeds), expected):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3 if dtype == np.float16 else 2e-6)
+        number = ~np.isnan(theirs)
+        np.testing.assert_array_equal(np.signbit(np.asarray(ours)[number]), np.signbit(theirs[number]))
+
+
+def test_local_response_of_an_infinite_sum():
+    """The power of -infinity is infinite."""
+    x = np.full((1, 3, 2, 2), 3e38, np.float32)
+    for beta in (0.5, 0.75, 0.8):
+        y = run("LRN", x, size=3, alpha=-1.0, beta=beta)
+        np.testing.assert_array_equal(y, np.zeros_like(x))
 
 
 def resize(x, sizes, known, **attributes):

@@ -79,10 +79,10 @@ Expr ImportPow(NodeImport& n) {
       if (value == 1) return base;
       if (value == 2) return n.Call("multiply", {base, base});
       if (value == 3) return n.Call("multiply", {n.Call("multiply", {base, base}), base});
-      if (value == 0.5 && dtype.is_floating()) return n.Call("sqrt", {base});
       if (value == -1 && dtype.is_floating()) return n.Call("divide", {n.Scalar(dtype, 1), base});
+      // A power of 1/2 isn't a square root: they differ at -0 and -infinity.
       if (value == -0.5 && dtype.is_floating()) {
-        return n.Call("divide", {n.Scalar(dtype, 1), n.Call("sqrt", {base})});
+        return n.Call("divide", {n.Scalar(dtype, 1), n.Call("power", {base, n.Scalar(dtype, 0.5)})});
       }
     }
   }

@@ -22,7 +22,9 @@ class MathBuilder {
  public:
   /// `e` under a name.
   PrimExpr Bind(const PrimExpr& e) {
-    if (e.as<VarNode>() || e.as<FloatImmNode>() || e.as<IntImmNode>()) return e;
+    const auto* broadcast = e.as<BroadcastNode>();
+    const PrimExpr& scalar = broadcast != nullptr ? broadcast->value : e;
+    if (e.as<VarNode>() || scalar.as<FloatImmNode>() || scalar.as<IntImmNode>()) return e;
     Var var("m", e.dtype());
     lets_.emplace_back(var, e);
     return var;
@@ -485,9 +487,7 @@ class MathBuilder {
     PrimExpr integer = Bind(equal(Floor(y), y));
     PrimExpr half = Bind(y * Num(x, 0.5));
     PrimExpr odd = integer && not_equal(Floor(half), half);
-    const DataType i64 = IntType(x);
-    PrimExpr negative = Bind(reinterpret(i64, x) < make_const(i64, 0) && equal(x, x));
-    value = Bind(select(negative && odd, zero - value, value));
+    value = Bind(select(odd, CopySign(value, x), value));
     PrimExpr undefined = x < zero && logical_not(integer) && a < infinity(x.dtype());
     value = select(undefined, Num(x, std::numeric_limits<double>::quiet_NaN()), value);
     PrimExpr unit = equal(a, one) && equal(Abs(y), infinity(x.dtype()));
@@ -606,7 +606,14 @@ PrimExpr NextAfter(MathBuilder& m, const PrimExpr& x, const PrimExpr& y) {
   return select(isnan(x) || isnan(y), x + y, value);
 }
 
-/// Powers that are cheaper as products.
+/// x to the power of 1/2: the square root but for -0, whose power is 0, and -infinity, whose power is infinity (C's
+/// pow).
+PrimExpr PowerOfHalf(MathBuilder& m, const PrimExpr& x) {
+  const PrimExpr most = infinity(x.dtype());
+  return m.Bind(m.Abs(m.Sqrt(select(equal(x, m.Num(x, 0) - most), most, x))));
+}
+
+/// Powers that are cheaper as products and square roots.
 PrimExpr PowByProducts(MathBuilder& m, const PrimExpr& x, const PrimExpr& y) {
   PrimExpr scalar = y;
   if (const auto* b = y.as<BroadcastNode>()) scalar = b->value;
@@ -620,6 +627,12 @@ PrimExpr PowByProducts(MathBuilder& m, const PrimExpr& x, const PrimExpr& y) {
     return square * square;
   }
   if (imm->value == -1) return m.Num(x, 1) / x;
+  if (imm->value == 0.5) return PowerOfHalf(m, x);
+  if (imm->value == -0.5) return m.Num(x, 1) / PowerOfHalf(m, x);
+  if (imm->value == 0.75) {
+    PrimExpr root = PowerOfHalf(m, x);
+    return root * m.Sqrt(root);
+  }
   return PrimExpr();
 }
 
