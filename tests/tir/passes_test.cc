@@ -233,6 +233,7 @@ TEST(RelaxTails, LanesBeyondTheEndAreComputed) {
   };
   EXPECT_THAT(with("[4])", "[3])"), Not(HasSubstr("if_then_else")));
   EXPECT_THAT(with("max(t[r], A[(((i*4) + r) + k)])", "A[floordiv(n, r)]"), Not(HasSubstr("if_then_else")));
+  EXPECT_THAT(with("A[(((i*4) + r) + k)]", "A[((floordiv(i, n) + r) + k)]"), HasSubstr("if_then_else"));
 }
 
 TEST(NarrowTails, OneFormIsEnoughForWhatNothingRepeats) {

@@ -52,14 +52,16 @@ class MaskedLoads : public FoldingMutator {
 };
 
 /// Whether computing an expression with zeros and what a buffer happens to hold does no harm: a division of integers
-/// may fail.
-bool IsHarmless(const PrimExpr& e) {
+/// may fail by what is loaded, or by what `lane` is beyond the end.
+bool IsHarmless(const PrimExpr& e, const Var& lane) {
+  const auto varies = [&](const PrimExpr& divisor) {
+    return arith::ReadsData(divisor) || arith::UsesVar(divisor, [&](const VarNode* v) { return v == lane.get(); });
+  };
+  const auto fails = [&](const auto* op) { return op != nullptr && !op->dtype.is_float() && varies(op->b); };
   bool harmless = true;
   PostOrderVisit(e, [&](const ObjectRef& node) {
-    const auto* part = node.as<PrimExprNode>();
-    if (part == nullptr) return;
-    const bool divides = node.as<DivNode>() || node.as<ModNode>() || node.as<FloorDivNode>() || node.as<FloorModNode>();
-    if (divides && !part->dtype.is_float()) harmless = false;
+    if (fails(node.as<DivNode>()) || fails(node.as<ModNode>())) harmless = false;
+    if (fails(node.as<FloorDivNode>()) || fails(node.as<FloorModNode>())) harmless = false;
     if (node.as<CallNode>()) harmless = false;
   });
   return harmless;
@@ -150,10 +152,11 @@ class LoopStack {
   Var LaneOf(const PrimExpr& condition, const BufferStoreNode* store) {
     const auto* lt = condition.as<LTNode>();
     const auto* le = condition.as<LENode>();
-    if ((lt == nullptr && le == nullptr) || arith::ReadsData(condition) || !IsHarmless(store->value)) return Var();
+    if ((lt == nullptr && le == nullptr) || arith::ReadsData(condition)) return Var();
     const PrimExpr difference = lt != nullptr ? lt->a - lt->b : le->a - le->b;
     if (loops_.empty() || loops_.back()->kind != ForKind::kVectorized || !difference.dtype().is_int()) return Var();
     const Var& lane = loops_.back()->loop_var;
+    if (!IsHarmless(store->value, lane)) return Var();
     if (UsesUnrolled(difference)) return Var();
     std::vector<PrimExpr> linear = analyzer_.DetectLinear(difference, {lane});
     if (linear.size() != 2) return Var();

@@ -7,6 +7,7 @@
 #include "targets/cpu/schedule/cpu.h"
 #include "targets/cpu/schedule/rows.h"
 #include "tir/schedule/reducer_match.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 
 namespace treadle::ops::cpu {
@@ -124,6 +125,34 @@ void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, s
   sch.Vectorize(parts[2]);
   LoopRV lane = sch.GetLoops(init).back();
   if (Extent(sch, lane) == lanes) sch.Vectorize(lane);
+}
+
+/// Rows of results that aren't whole vectors, or of a length that only a run knows: each vector is reduced in a
+/// register, the last one of a row under a mask. Whether that was done.
+bool ReduceInRegisters(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, size_t spatial, double work) {
+  constexpr int64_t kLeast = 8, kWord = 32, kBits = 512, kEnoughParts = 16;
+  const tir::Block node = sch.Get(block);
+  const std::vector<LoopRV> nest = sch.GetLoops(block);
+  if (node->writes.size() != 1 || nest.size() != node->iter_vars.size()) return false;
+  const int64_t extent = Extent(sch, nest[spatial - 1]);
+  // Of wide elements two vectors: two chains of sums.
+  int64_t lanes = kBits / std::clamp<int64_t>(node->writes[0]->buffer->dtype.bits(), kLeast, kWord);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  const BlockRV out = epilogue.defined() ? epilogue : sch.CacheWrite(block, 0, "local");
+  const std::vector<LoopRV> loops = sch.GetLoops(out);
+  const std::vector<LoopRV> row = sch.Split(loops[spatial - 1], {kRest, PrimExpr(lanes)});
+  ComputeTile(sch, block, row[0], {}, static_cast<int>(spatial) - 1);
+  sch.Vectorize(row[1]);
+  std::vector<LoopRV> outer(loops.begin(), loops.end() - 1);
+  // Of dynamic extents the first is often a batch of one.
+  int64_t parts = 1;
+  for (size_t i = 0; i < outer.size(); ++i) {
+    const int64_t count = Extent(sch, outer[i]);
+    parts *= count >= 0 ? count : i == 0 ? 1 : kEnoughParts;
+  }
+  if (parts < kEnoughParts && work >= kParallelWork) outer.push_back(row[0]);
+  if (!outer.empty()) FuseParallel(sch, outer, work);
+  return true;
 }
 
 /// One long row of results: threads share what is summed instead of the results, so that memory is read in the longest
@@ -322,6 +351,8 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
       if (epilogue.defined()) ScheduleInjective(sch, epilogue);
       return;
     }
+    const bool whole = extent > 0 && lanes != 0 && extent % lanes == 0;
+    if (lanes != 0 && !whole && shared == 0 && ReduceInRegisters(sch, block, epilogue, spatial, work)) return;
     if (lanes != 0) VectorizeResults(sch, block, last, reduce, lanes, 4);
   } else if (contiguous >= 0 &&
              node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce &&
