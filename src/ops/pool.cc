@@ -159,7 +159,11 @@ bool ReducesColumnsFirst(const PoolAttrs* attrs, size_t rank) {
   double column = 1;
   for (size_t d = 0; d + 1 < rank; ++d) column *= static_cast<double>(attrs->pool_size[d]);
   const auto row = static_cast<double>(attrs->pool_size[rank - 1]);
-  return (column * static_cast<double>(attrs->strides[rank - 1]) + row) * kGain <= column * row;
+  // Without blocks of channels a vector is one of neighbouring windows: taps of each are as far apart as the windows,
+  // and taking them together costs as much as as many vectors.
+  const bool blocked = attrs->ParsedLayout().BlockOf('C') > 1 || attrs->ParsedLayout().IndexOf('C') != 1;
+  const double apart = blocked ? static_cast<double>(attrs->strides[rank - 1]) : 1;
+  return (column * apart + row) * kGain <= column * row;
 }
 
 /// The windows of `data`, padded, that belong to the elements of a result, reduced by `reduce`.

@@ -19,7 +19,7 @@ constexpr int kVectorBits = 512, kLeastLanes = 4;
 
 /// Whether neighbouring results are those of neighbouring windows in rows of memory, less than `kFarApart` apart.
 bool IsRowOfWindows(const tir::Block& node, size_t last) {
-  constexpr int64_t kApart = 4;
+  constexpr int64_t kApart = 8;
   const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
   const size_t spatial = SpatialAxesOf(node);
   if (loads.size() != 1 || node->writes.size() != 1) return false;
