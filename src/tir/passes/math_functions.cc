@@ -16,6 +16,7 @@ namespace {
 constexpr double kLn2 = 0.693147180559945309417232;
 constexpr double kLog2E = 1.44269504088896340735992;
 constexpr double kPi = 3.14159265358979323846264;
+constexpr double kHalfPi32 = 0x1.921fb6p+0;  ///< pi / 2 as a float32
 
 /// Expressions over values that are computed once.
 class MathBuilder {
@@ -425,6 +426,51 @@ class MathBuilder {
     value = Bind(select(inverted, Num(x, kPi / 2) - value, value));
     return CopySign(value, x);
   }
+  /// With u = x, (x - 1) / (x + 1) or -1 / x, the atan of u and 0, pi / 4 or pi / 2: |u| < tan(pi / 8). The odd
+  /// polynomial is a minimax fit of the relative error, 7e-10.
+  PrimExpr AtanFloat32(const PrimExpr& x) {
+    const PrimExpr a = Bind(Abs(x)), one = Num(x, 1), zero = Num(x, 0);
+    const PrimExpr inverted = Bind(a > Num(x, 2.41421356237309505)), high = Bind(a > Num(x, 0.41421356237309505));
+    const auto choose = [&](const PrimExpr& far, const PrimExpr& middle, const PrimExpr& near) {
+      return Bind(select(inverted, far, select(high, middle, near)));
+    };
+    const PrimExpr u = Bind(choose(Num(x, -1), a - one, a) / choose(a, a + one, one));
+    const PrimExpr base = choose(Num(x, kHalfPi32), Num(x, kHalfPi32 / 2), zero);
+    const PrimExpr rest = choose(Num(x, kPi / 2 - kHalfPi32), Num(x, kPi / 4 - kHalfPi32 / 2), zero);
+    const PrimExpr z = Bind(u * u);
+    const PrimExpr p = Polynomial(
+        z, {-0.3333331518024107, 0.1999847096127035, -0.14243522179518617, 0.10593726497474948, -0.060779894253440145});
+    return CopySign(base + (u + (u * z * p + rest)), x);
+  }
+  /// asin(x) of |x| <= 1/2 by its odd polynomial (a minimax fit of the relative error, 5e-9), and of others by that of
+  /// s = sqrt((1 - |x|) / 2), of which twice the asin is that of the angle beyond.
+  PrimExpr AsinFloat32(const PrimExpr& x) {
+    const auto [far, s, q] = AsinParts(x);
+    const PrimExpr two = Num(x, 2);
+    const PrimExpr beyond = (Num(x, kHalfPi32) - two * s) - (two * q - Num(x, kPi / 2 - kHalfPi32));
+    return CopySign(select(far, beyond, s + q), x);
+  }
+  PrimExpr AcosFloat32(const PrimExpr& x) {
+    const auto [far, s, q] = AsinParts(x);
+    const PrimExpr rest = Num(x, kPi / 2 - kHalfPi32), two = Num(x, 2);
+    const PrimExpr p = Bind(s + q), twice = Bind(two * p);
+    const PrimExpr left = Num(x, 2 * kHalfPi32) - (twice - two * rest);
+    const PrimExpr middle = Num(x, kHalfPi32) - (CopySign(p, x) - rest);
+    return select(far, select(x > Num(x, 0), twice, left), middle);
+  }
+  struct AsinOf {
+    PrimExpr far;   ///< whether |x| > 1/2
+    PrimExpr s, q;  ///< asin(s) = s + q of what the polynomial is for
+  };
+  AsinOf AsinParts(const PrimExpr& x) {
+    const PrimExpr a = Bind(Abs(x)), half = Num(x, 0.5);
+    const PrimExpr far = Bind(a > half);
+    const PrimExpr z = Bind(select(far, half - half * a, x * x));
+    const PrimExpr s = Bind(select(far, Sqrt(z), a));
+    const PrimExpr p = Polynomial(
+        z, {0.16666752482325456, 0.0749529762920135, 0.045470377863516764, 0.0241795045135661, 0.0421663269497475});
+    return {far, s, Bind(s * z * p)};
+  }
   PrimExpr Atan2(const PrimExpr& y, const PrimExpr& x, int terms) {
     PrimExpr ax = Bind(Abs(x)), ay = Bind(Abs(y));
     PrimExpr both_infinite = equal(ax, infinity(x.dtype())) && equal(ay, infinity(x.dtype()));
@@ -674,6 +720,9 @@ PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
   if (!wide && name == "erf") return m.ErfFloat32(x);
   if (!wide && (name == "sin" || name == "cos")) return m.SinCosFloat32(x, name == "cos");
   if (!wide && name == "log") return m.LogFloat32(x);
+  if (!wide && name == "atan") return m.AtanFloat32(x);
+  if (!wide && name == "asin") return m.AsinFloat32(x);
+  if (!wide && name == "acos") return m.AcosFloat32(x);
   if (wide && name == "fmod") return PrimExpr();  // a loop, which is the target's business
   auto it = WideFunctions().find(name);
   if (it == WideFunctions().end()) return PrimExpr();
