@@ -107,13 +107,37 @@ TEST(VmProgram, MultiplyAddsOfKernelsRoundTrip) {
 }
 
 TEST(VmProgram, ReadsTheVersionsBefore) {
-  std::string bytes = CountingProgram().Save();  // without kernels, whose form alone has changed
-  for (const char version : {1, 2}) {
+  std::string bytes = CountingProgram().Save();  // without kernels, whose form has changed
+  bytes[4] = 5;
+  EXPECT_THROW(Program::Load(bytes, 0), ModelFormatError);
+  bytes.erase(bytes.size() - sizeof(uint32_t) - sizeof(uint64_t), sizeof(uint64_t));  // the number of origins
+  for (const char version : {1, 2, 3}) {
     bytes[4] = version;
     EXPECT_EQ(Program::Load(bytes, 0).functions.size(), 1u);
   }
-  bytes[4] = 4;
-  EXPECT_THROW(Program::Load(bytes, 0), ModelFormatError);
+}
+
+TEST(VmProgram, ErrorsTellTheNodesOfInstructions) {
+  Program program;
+  program.strings = {"node 'a' (A)", "node 'b' (B)"};
+  Function f;
+  f.name = "main";
+  f.num_registers = 1;
+  f.num_ints = 3;
+  f.int_constants = {1, 0};
+  f.code = {Make(Opcode::kIntOp, 2, 0, 0, static_cast<int64_t>(IntOp::kFloorDiv)),
+            Make(Opcode::kIntOp, 2, 0, 1, static_cast<int64_t>(IntOp::kFloorDiv)), Make(Opcode::kReturn, -1, 0, -1, 0)};
+  f.origins = {{0, 0}, {1, 1}, {2, -1}};
+  program.functions.push_back(f);
+  const Program loaded = Program::Load(program.Save(), 0);
+  try {
+    VirtualMachine(std::make_shared<VmModel>(loaded, Module(), std::vector<NDArray>())).InvokeEntry({});
+    FAIL() << "divided by zero";
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(e.what()), "node 'b' (B): a size is divided by zero");
+  }
+  program.functions[0].origins[1].text = 2;
+  EXPECT_THROW(Program::Load(program.Save(), 0), ModelFormatError);
 }
 
 TEST(VmProgram, DisassemblyNamesOperands) {

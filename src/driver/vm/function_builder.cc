@@ -40,6 +40,7 @@ void VmFunctionBuilder::Emit(Opcode op, int dst, int a, int b, int64_t imm, cons
     operands_.push_back(static_cast<uint32_t>(arg));
   }
   code_.push_back(i);
+  origins_.push_back(origin_);
 }
 
 size_t VmFunctionBuilder::EmitJump() {
@@ -150,6 +151,8 @@ void VmFunctionBuilder::AllocateRegisters(const std::vector<Interval>& intervals
         f->code.push_back(kill);
       }
     }
+    const int before = f->origins.empty() ? -1 : f->origins.back().text;
+    if (origins_[at] != before) f->origins.push_back({static_cast<uint32_t>(f->code.size()), origins_[at]});
     f->code.push_back(code_[at]);
   }
   moved[code_.size()] = f->code.size();

@@ -25,6 +25,8 @@ class VmFunctionBuilder {
   /// Where the next instruction will stand.
   size_t position() const { return code_.size(); }
 
+  /// The node that instructions from here on are made for, a string of the program; -1: none. Returns the one before.
+  int SetOrigin(int text) { return std::exchange(origin_, text); }
   void Emit(Opcode op, int dst, int a, int b, int64_t imm, const std::vector<int>& args = {});
   /// A jump whose target is set by Land.
   size_t EmitJump();
@@ -45,11 +47,12 @@ class VmFunctionBuilder {
   void AllocateRegisters(const std::vector<Interval>& intervals, runtime::vm::Function* f);
 
   std::vector<runtime::vm::Instruction> code_;
+  std::vector<int> origins_;  ///< of each instruction
   std::vector<uint32_t> operands_;
   std::vector<std::pair<size_t, size_t>> conditionals_;
   std::unordered_map<int64_t, int> constants_;
   std::vector<std::pair<int64_t, int>> constant_list_;
-  int next_register_, next_int_ = 0;
+  int next_register_, next_int_ = 0, origin_ = -1;
   size_t num_params_;
 };
 

@@ -87,6 +87,19 @@ class VmFunctionCompiler {
                                 int index, const std::string& name);
 
  private:
+  /// Instructions that are written meanwhile are of these nodes; "": of none.
+  class OriginScope {
+   public:
+    OriginScope(VmFunctionCompiler* compiler, const std::string& nodes);
+    ~OriginScope() { out_->SetOrigin(before_); }
+    OriginScope(const OriginScope&) = delete;
+    OriginScope& operator=(const OriginScope&) = delete;
+
+   private:
+    VmFunctionBuilder* out_;
+    int before_;
+  };
+
   // ---- Expressions.
   VmValuePtr Visit(const relay::Expr& e);
   VmValuePtr Compute(const relay::Expr& e);

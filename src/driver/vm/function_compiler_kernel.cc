@@ -94,6 +94,9 @@ Type WithDims(const Type& type, const Array<tir::Var>& variables, const std::vec
 
 }  // namespace
 
+VmFunctionCompiler::OriginScope::OriginScope(VmFunctionCompiler* compiler, const std::string& nodes)
+    : out_(&compiler->out_), before_(out_->SetOrigin(nodes.empty() ? -1 : compiler->program_->String(nodes))) {}
+
 PrimExpr VmFunctionCompiler::ElementOf(const VmValuePtr& tensor, int64_t index) {
   if (tensor->has_elements) return tensor->elements.at(static_cast<size_t>(index));
   int source = HostRegister(tensor), reg = out_.NewInt();
@@ -180,6 +183,7 @@ PrimExpr VmFunctionCompiler::SizeOfResult(const Function& func, const PrimExpr& 
 }
 
 VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vector<VmValuePtr>& args) {
+  const OriginScope origin(this, DescribeOrigin(func));
   const auto* body = func->body.as<CallNode>();
   const auto* op = body == nullptr ? nullptr : body->op.as<OpNode>();
   if (op != nullptr && op->name == "device_copy" && args.size() == 1) {
@@ -345,6 +349,7 @@ VmValuePtr VmFunctionCompiler::CallRows(const CallNode* call, const std::vector<
 /// An operator outside a fused function: handled here, or a kernel of its own.
 VmValuePtr VmFunctionCompiler::CallOperator(const CallNode* call, const std::vector<VmValuePtr>& args) {
   Op op = Downcast<Op>(call->op);
+  const OriginScope origin(this, DescribePlace(call->span));
   if (op->name == "dyn.append" || op->name == "dyn.take_rows") return CallRows(call, args);
   if (op->name == "raise") {
     out_.Emit(Opcode::kFatal, -1, -1, -1, program_->String(call->attrs_as<ops::RaiseAttrs>()->message));

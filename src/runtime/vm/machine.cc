@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <typeinfo>
 
 #include "runtime/vm/kernel_profile.h"
 #include "runtime/vm/shape_plans.h"
@@ -28,19 +29,42 @@ class GrowingTensorNode final : public NDArrayNode {
 
 constexpr size_t kMaxStackBytes = size_t{4} << 30;
 
-/// "'Tile#3': " where a register's tensor is the result of a kernel of that imported node, the first one at `at` or
-/// later.
-std::string PlaceOfResult(const Program& program, const Function& function, size_t at, int32_t reg) {
-  for (; at < function.code.size(); ++at) {
-    const Instruction& i = function.code[at];
-    if (i.op != Opcode::kKernel) continue;
-    const KernelDecl& kernel = program.kernels[static_cast<size_t>(i.imm)];
-    const uint32_t* operands = function.operands.data() + i.args_begin;
-    const uint32_t *end = operands + kernel.tensors, *results = end - kernel.outputs;
-    if (std::find(results, end, static_cast<uint32_t>(reg)) == end) continue;
-    return i.b < 0 ? std::string() : StrCat("'", program.strings[static_cast<size_t>(i.b)], "': ");
+/// "node 'Tile#3' (Tile): " of an instruction that was made for a node, "" of others.
+std::string PlaceOf(const Program& program, const Function& function, size_t at) {
+  int32_t text = -1;
+  for (const Origin& origin : function.origins) {
+    if (origin.begin <= at) text = origin.text;
   }
-  return std::string();
+  return text < 0 ? std::string() : program.strings[static_cast<size_t>(text)] + ": ";
+}
+
+/// Whether errors of an instruction tell the node themselves, or are of what it calls.
+bool TellsPlace(Opcode op) {
+  switch (op) {
+    case Opcode::kFatal:
+    case Opcode::kKernel:
+    case Opcode::kCheckEqual:
+    case Opcode::kRank:
+    case Opcode::kInvoke:
+    case Opcode::kApply:
+    case Opcode::kTailInvoke:
+    case Opcode::kTailApply:
+    case Opcode::kJump:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Throws the error that is handled again, with the place before its text; as it is where its class isn't one of these.
+[[noreturn]] void ThrowAt(const std::string& place, const Error& error) {
+  if (place.empty()) throw;
+  const std::string text = place + error.what();
+  if (typeid(error) == typeid(Error)) throw Error(text, error.code());
+  if (typeid(error) == typeid(ShapeError)) throw ShapeError(text);
+  if (typeid(error) == typeid(DTypeError)) throw DTypeError(text);
+  if (typeid(error) == typeid(RuntimeError)) throw RuntimeError(text);
+  throw;
 }
 
 /// Programs know types of devices: the first one of the type is meant.
@@ -430,6 +454,18 @@ void VirtualMachine::Return(const Instruction& i, size_t base) {
 }
 
 void VirtualMachine::Loop(size_t base) {
+  try {
+    Execute(base);
+  } catch (const Error& error) {
+    if (frames_.empty()) throw;
+    const Frame& frame = frames_.back();
+    const size_t at = frame.pc - 1;
+    if (frame.pc == 0 || TellsPlace(frame.function->code[at].op)) throw;
+    ThrowAt(PlaceOf(model_->program_, *frame.function, at), error);
+  }
+}
+
+void VirtualMachine::Execute(size_t base) {
   int64_t executed = 0;
   const RunLimitScope* ends = RunLimitScope::Current();
   while (frames_.size() >= base) {
@@ -531,18 +567,9 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
     case Opcode::kDeviceCopy:
       r_[i.dst] = r_[i.a].as<AdtValueNode>() != nullptr ? OnDevice(r_[i.a], i.imm) : OnDevice(TensorAt(i.a), i.imm);
       break;
-    case Opcode::kAllocTensor: {
-      const Frame& frame = frames_.back();
-      auto place = [&] { return PlaceOfResult(model_->program_, *frame.function, frame.pc, i.dst); };
-      try {
-        r_[i.dst] = Alloc(ShapeOf(i), UnpackDType(i.imm), i.b);
-      } catch (const ShapeError& e) {
-        throw ShapeError(place() + e.what());
-      } catch (const RuntimeError& e) {
-        throw RuntimeError(place() + e.what());
-      }
+    case Opcode::kAllocTensor:
+      r_[i.dst] = Alloc(ShapeOf(i), UnpackDType(i.imm), i.b);
       break;
-    }
     case Opcode::kReadInt: {
       const NDArrayNode* tensor = HostTensorAt(i.a);
       if (i.imm >= NumElements(tensor->shape))

@@ -13,7 +13,7 @@ namespace treadle::runtime::vm {
 namespace {
 
 constexpr char kMagic[4] = {'T', 'V', 'M', 'X'};
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr uint32_t kMacsUnknown = ~uint32_t{0};
 constexpr uint32_t kMaxRegisters = 1u << 24;
 
@@ -37,9 +37,14 @@ void WriteFunction(const Function& f, ByteWriter* out) {
     out->Write(i.args_begin);
     out->Write(i.num_args);
   }
+  out->Write<uint64_t>(f.origins.size());
+  for (const Origin& origin : f.origins) {
+    out->Write(origin.begin);
+    out->Write(origin.text);
+  }
 }
 
-Function ReadFunction(ByteReader* in) {
+Function ReadFunction(ByteReader* in, uint32_t version) {
   Function f;
   f.name = in->ReadString();
   for (uint64_t n = in->ReadCount(8); n > 0; --n) f.params.emplace_back(in->ReadString());
@@ -61,6 +66,11 @@ Function ReadFunction(ByteReader* in) {
     i.args_begin = in->Read<uint32_t>();
     i.num_args = in->Read<uint32_t>();
   }
+  if (version > 3) f.origins.resize(in->ReadCount(8));
+  for (Origin& origin : f.origins) {
+    origin.begin = in->Read<uint32_t>();
+    origin.text = in->Read<int32_t>();
+  }
   return f;
 }
 
@@ -79,6 +89,9 @@ class Verifier {
     at_ = f_.code.size() - 1;
     Opcode last = f_.code.back().op;
     if (!InfoOf(last).ends) Fail("the function runs off its end");
+    for (const Origin& origin : f_.origins) {
+      if (origin.text != -1) CheckIndex(origin.text, program_.strings.size(), "string");
+    }
   }
 
  private:
@@ -269,7 +282,7 @@ Program Program::Load(std::string_view bytes, uint32_t num_constants, const std:
     if (version > 1) ReadMacs(&in, version, &kernel);
     program.kernels.push_back(std::move(kernel));
   }
-  for (uint64_t n = in.ReadCount(16); n > 0; --n) program.functions.push_back(ReadFunction(&in));
+  for (uint64_t n = in.ReadCount(16); n > 0; --n) program.functions.push_back(ReadFunction(&in, version));
   program.entry = in.Read<uint32_t>();
   in.ExpectEnd();
   program.Verify(what);

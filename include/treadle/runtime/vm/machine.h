@@ -93,7 +93,9 @@ class VirtualMachine {
   void Push(uint32_t function, int32_t dst);
   void Enter(const Function& function, size_t registers, size_t ints);
   void Call(const Instruction& i, bool tail);
+  /// Runs until the frames from `base` on are left; errors tell the node of the model.
   void Loop(size_t base);
+  void Execute(size_t base);
   /// Leaves the innermost frame; where that was frame `base`, its value is the result.
   void Return(const Instruction& i, size_t base);
   void RunKernel(const Instruction& i);

@@ -94,6 +94,12 @@ struct Instruction {
   uint32_t num_args = 0;
 };
 
+/// The node of the model that instructions were made for: those from `begin` to the next origin.
+struct Origin {
+  uint32_t begin = 0;
+  int32_t text = -1;  ///< in Program::strings; -1: of no node
+};
+
 struct Function {
   std::string name;
   std::vector<std::string> params;
@@ -102,6 +108,7 @@ struct Function {
   std::vector<int64_t> int_constants;  ///< the first integer registers
   std::vector<uint32_t> operands;
   std::vector<Instruction> code;
+  std::vector<Origin> origins;  ///< in the order of `begin`
 };
 
 /// Multiply-adds: `factor` times dimensions of a kernel's tensors, given as (tensor, dimension).

@@ -11,11 +11,11 @@ namespace {
 /// A position counted from 0; from the end where it is negative.
 size_t Position(int64_t position, size_t length, bool end) {
   const auto size = static_cast<int64_t>(length);
-  if (position < 0) position += size;
-  if (position < 0 || position >= size + (end ? 1 : 0)) {
-    throw RuntimeError(StrCat("the position is out of range for a sequence of ", length));
+  const int64_t from_begin = position < 0 ? position + size : position;
+  if (from_begin < 0 || from_begin >= size + (end ? 1 : 0)) {
+    throw RuntimeError(StrCat("position ", position, " is out of range for a sequence of ", length));
   }
-  return static_cast<size_t>(position);
+  return static_cast<size_t>(from_begin);
 }
 
 ObjectRef Make(HostRun&, const HostArgs& args) { return AdtValue(kSequenceTag, args); }
@@ -101,7 +101,10 @@ ObjectRef Split(HostRun& run, const HostArgs& args) {
   } else {
     for (int64_t i = 0; i < sizes_arg.size(); ++i) {
       sizes.push_back(sizes_arg.Data<int64_t>()[i]);
-      if (sizes.back() < 0 || sizes.back() > extent - total) throw ShapeError("the parts' sizes don't add up");
+      if (sizes.back() < 0 || sizes.back() > extent - total) {
+        throw ShapeError(
+            StrCat("part ", i, " has ", sizes.back(), " elements, of ", extent - total, " that are left of ", extent));
+      }
       total += sizes.back();
     }
   }
