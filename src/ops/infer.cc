@@ -149,7 +149,9 @@ PrimExpr DimMul(const PrimExpr& a, const PrimExpr& b) {
 PrimExpr DimFloorDiv(const PrimExpr& a, const PrimExpr& b) {
   if (DimValue(b) == 1) return a;
   if (DimValue(b) == 0) throw ShapeError("dimension divided by 0");
-  return DimArith(a, b, FloorDivInt, tir::floordiv);
+  const PrimExpr quotient = DimArith(a, b, FloorDivInt, tir::floordiv);
+  // One form for sizes behind several strides, as shapes that a model computes have it.
+  return quotient.as<tir::FloorDivNode>() == nullptr ? quotient : arith::Analyzer().Simplify(quotient);
 }
 
 PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t stride) {

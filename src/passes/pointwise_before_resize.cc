@@ -7,24 +7,45 @@
 
 #include "passes/pass_util.h"
 #include "passes/pointwise.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/make.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::relay {
 namespace {
 
+PrimExpr DimOf(const Expr& image, const Layout& layout, char axis) {
+  return TensorTypeOf(image)->shape[static_cast<size_t>(layout.IndexOf(axis))];
+}
+
 int64_t SizeOf(const Expr& image, const Layout& layout, char axis) {
-  const auto* type = TensorTypeOf(image);
-  const int64_t* size = AsConstInt(type->shape[static_cast<size_t>(layout.IndexOf(axis))]);
-  return size == nullptr ? -1 : *size;
+  const PrimExpr size = DimOf(image, layout, axis);
+  const int64_t* known = AsConstInt(size);
+  return known == nullptr ? -1 : *known;
+}
+
+/// How many elements a dimension has where each that only a run knows has 1024; -1 where nothing tells it. What is
+/// faster is decided by it, never what is right.
+int64_t SizeOfLarge(const PrimExpr& dim) {
+  if (IsAnyDim(dim)) return -1;
+  const auto large = [](const tir::Var& var) { return std::optional<PrimExpr>(IntImm(var.dtype(), 1024)); };
+  const PrimExpr size = arith::Analyzer().Simplify(tir::Substitute(dim, large));
+  const int64_t* known = AsConstInt(size);
+  return known == nullptr ? -1 : *known;
+}
+
+const CallNode* AsResize(const Expr& expr) {
+  const CallNode* call = AsCallOf(expr, "image.resize2d");
+  return call != nullptr ? call : AsCallOf(expr, "dyn.image.resize2d");
 }
 
 /// Whether `expr` is an image in `layout` of at least twice the pixels of that which it is interpolated from.
 bool IsEnlarged(const Expr& expr, const Layout& layout) {
-  const CallNode* call = AsCallOf(expr, "image.resize2d");
+  const CallNode* call = AsResize(expr);
   if (call == nullptr) return false;
   const auto* attrs = call->attrs_as<ops::Resize2DAttrs>();
   const auto *from = TensorTypeOf(call->args[0]), *to = call->type_as<TensorTypeNode>();
@@ -33,7 +54,8 @@ bool IsEnlarged(const Expr& expr, const Layout& layout) {
   if (from == nullptr || to == nullptr || from->dtype != to->dtype) return false;
   int64_t small = 1, large = 1;
   for (const char axis : {'H', 'W'}) {
-    const int64_t before = SizeOf(call->args[0], layout, axis), after = SizeOf(expr, layout, axis);
+    const int64_t before = SizeOfLarge(DimOf(call->args[0], layout, axis)),
+                  after = SizeOfLarge(DimOf(expr, layout, axis));
     if (before <= 0 || after < before) return false;
     small *= before;
     large *= after;
@@ -46,7 +68,7 @@ bool SameSizes(const Expr& a, const Expr& b, const Layout& layout) {
   const auto *x = TensorTypeOf(a), *y = TensorTypeOf(b);
   for (const char axis : {'N', 'H', 'W'}) {
     const auto i = static_cast<size_t>(layout.IndexOf(axis));
-    if (!StructuralEqual(x->shape[i], y->shape[i])) return false;
+    if (IsAnyDim(x->shape[i]) || !StructuralEqual(x->shape[i], y->shape[i])) return false;
   }
   return true;
 }
@@ -129,7 +151,9 @@ class ConvMover : public MixedModeMutator {
     };
     if (part.enlarged) {
       const auto* resize = part.images[0].as<CallNode>();
-      return Call(resize->op, {convolve(Mutate(resize->args[0]))}, resize->attrs, resize->type_args, resize->span);
+      Array<Expr> operands{convolve(Mutate(resize->args[0]))};
+      for (size_t i = 1; i < resize->args.size(); ++i) operands.push_back(Mutate(resize->args[i]));
+      return Call(resize->op, operands, resize->attrs, resize->type_args, resize->span);
     }
     for (const Expr& image : part.images) images.push_back(Mutate(image));
     return convolve(joined(images, attrs->ParsedDataLayout().IndexOf('C')));

@@ -2,6 +2,7 @@
 """Convolutions of single pixels come before their image is enlarged (pass PointwiseBeforeResize): the order of the
 operators, and the values, against ONNX Runtime."""
 import numpy as np
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -118,3 +119,28 @@ def test_images_of_a_size_each_are_not_added():
     compiled = treadle.compile(onnx_model.SerializeToString())
     with pytest.raises(treadle.Error):
         compiled.run(None, {"x": np.zeros((1, 32, 4, 5), "f4"), "z": np.zeros((1, 8, 1, 1), "f4")})
+
+
+def test_images_of_sizes_of_a_run():
+    """The size of another image, which is computed, is known by the names of its dimensions."""
+    onnx_model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 19]> g (float[n, 24, h, w] x) => (y)
+        <int64[1] zero = {0}, int64[1] two = {2}, int64[1] four = {4}> {
+          p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+          a = Shape (x)  b = Shape (p)  front = Slice (b, zero, two)  back = Slice (a, two, four)
+          sizes = Concat <axis = 0> (front, back)
+          r = Resize <mode = "linear"> (p, , , sizes)
+          j = Concat <axis = 1> (r, x)
+          c = Conv (j, weight)
+          y = Relu (c)
+        }""")
+    rng = np.random.default_rng(2)
+    onnx_model.graph.initializer.append(numpy_helper.from_array(rng.standard_normal((6, 48, 1, 1)).astype("f4"), "weight"))
+    names = [name for line in moved(onnx_model).splitlines() for name in ("image.resize2d", "nn.conv2d") if name in line]
+    assert names.count("nn.conv2d") == 2 and names.count("image.resize2d") == 1 and names[-1] == "image.resize2d"
+    session = onnxruntime.InferenceSession(onnx_model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(onnx_model)
+    for shape in ((1, 24, 12, 16), (2, 24, 11, 7), (1, 24, 2, 3)):
+        x = rng.standard_normal(shape).astype("f4")
+        np.testing.assert_allclose(compiled.run(None, {"x": x})[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
+    with pytest.raises(treadle.Error):
+        compiled.run(None, {"x": np.zeros((1, 24, 1, 4), "f4")})

@@ -8,6 +8,7 @@
 #include "frontend/onnx/forks.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/symbolic_dims.h"
+#include "frontend/onnx/values.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/model_span.h"
@@ -658,6 +659,16 @@ DynamicScales ScalesOf(NodeImport& n, bool old) {
   return result;
 }
 
+/// Whether sizes are given, and they are the operand's whatever it is.
+bool KeepsSizes(NodeImport& n, const DynamicScales& r) {
+  const auto elements = r.sizes.defined() ? n.ShapeElements(r.sizes) : std::nullopt;
+  for (size_t i = 0; elements && i < r.axes.size(); ++i) {
+    const PrimExpr& own = TypeOf(n.In(0))->shape[static_cast<size_t>(r.axes[i])];
+    if (!(*elements)[i].defined() || !SameDim((*elements)[i], own)) return false;
+  }
+  return elements.has_value();
+}
+
 /// `y`, of which height and width have their sizes, with those of batch and channels, where they aren't known to stay.
 Expr ResizeOuter(NodeImport& n, Expr y, const DynamicScales& r, const std::string& mode, const std::string& transform,
                  const std::string& nearest) {
@@ -707,6 +718,10 @@ Expr ImportDynamicResize(NodeImport& n) {
         elements && std::all_of(elements->begin(), elements->end(), [](const PrimExpr& e) { return e.defined(); });
     if (!of_shapes) r.sizes = AtLeast({n, r.sizes}, 0, "size").expr();
   }
+  if (transform != "tf_crop_and_resize" && KeepsSizes(n, r)) {
+    n.Ignore({"cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"});
+    return x;
+  }
   const bool floors =
       (transform == "asymmetric" && nearest == "floor") ||
       (transform == "half_pixel" && (nearest == "round_prefer_floor" || nearest == "round_prefer_ceil"));
@@ -726,6 +741,7 @@ Expr ImportDynamicResize(NodeImport& n) {
   }
   if (n.Rank(0) != 4) return ImportResizeByAxis(n);
   Array<Expr> sizes;
+  std::vector<PrimExpr> known;
   std::vector<double> scales;
   for (int d = 0; d < 4; ++d) {
     auto at = std::find(r.axes.begin(), r.axes.end(), d);
@@ -745,6 +761,10 @@ Expr ImportDynamicResize(NodeImport& n) {
       if (p != 1) size = n.Call("multiply", {size, n.IntVector({p})});
       if (q != 1) size = n.Call("floor_divide", {size, n.IntVector({q})});
     }
+    // A check, if any, is of a size that stays what it is.
+    const bool stated = given && r.scales.empty();
+    const auto elements = n.ShapeElements(stated ? r.sizes : size);
+    known.push_back(elements ? (*elements)[stated ? static_cast<size_t>(i) : 0] : PrimExpr());
     sizes.push_back(size);
   }
   const Expr size = n.Concat(sizes, 0);
@@ -753,7 +773,7 @@ Expr ImportDynamicResize(NodeImport& n) {
                                                  : mode},
                  {"coordinate_transformation_mode", transform},
                  {"layout", std::string("NCHW")},
-                 {"size", ObjectRef(SizeHints(n.ShapeElements(size), 2))},
+                 {"size", ObjectRef(SizeHints(known, 2))},
                  {"scales", scales},
                  {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
                  {"cubic_exclude", n.Flag("exclude_outside", false)}};
