@@ -299,3 +299,15 @@ def test_results_without_elements_take_no_time(dynamic, level):
     compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
                                opt_level=level, threads=1)
     assert compiled.run(None, {"x": np.zeros((rows, 0), np.float32)})[0].shape == (rows, 0)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("op, weights, group", [("Conv", (4, 0, 3, 3), 1), ("Conv", (4, 0, 3, 3), 2), ("Conv", (4, 0, 3), 1),
+                                                ("ConvTranspose", (0, 4, 3, 3), 1)])
+def test_convolutions_without_input_channels_are_their_bias(op, weights, group, dynamic, target, level):
+    x, bias = np.zeros((2, 0, *[5] * (len(weights) - 2)), "float32"), np.array([1, -2, 3, 0.5], "float32")
+    made = model([helper.make_node(op, ["x", "w", "b"], ["y"], group=group)], {"x": x},
+                 {"w": np.zeros(weights, "float32"), "b": bias}, dynamic)
+    size = 3 if op == "Conv" else 7
+    expected = np.broadcast_to(bias.reshape(4, *[1] * (x.ndim - 2)), (2, 4, *[size] * (x.ndim - 2)))
+    np.testing.assert_array_equal(run(made, {"x": x}, target, level), expected)

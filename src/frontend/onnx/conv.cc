@@ -19,20 +19,20 @@ constexpr const char* kDataLayout[] = {"NCW", "NCHW", "NCDHW"};
 constexpr const char* kKernelLayout[] = {"OIW", "OIHW", "OIDHW"};
 constexpr const char* kTransposedKernelLayout[] = {"IOW", "IOHW", "IODHW"};
 
-/// Spatial dimensions of the weights; checks their rank.
-std::vector<int64_t> KernelOf(NodeImport& n) {
+/// Spatial dimensions of the weights; checks their rank and sizes, but for that of input channels (`channels_axis`).
+std::vector<int64_t> KernelOf(NodeImport& n, size_t channels_axis) {
   if (n.Rank(1) != n.Rank(0)) n.Invalid(StrCat("the weights have rank ", n.Rank(1), ", the operand ", n.Rank(0)));
   std::vector<int64_t> shape = n.StaticShape(1);
   if (shape.size() < 3) n.Unsupported(StrCat("operands of rank ", shape.size(), " aren't implemented"));
-  for (int64_t dim : shape) {
-    if (dim < 1) n.Invalid("the weights have a dimension of 0");
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < (i == channels_axis ? 0 : 1)) n.Invalid("the weights have a dimension of 0");
   }
   return {shape.begin() + 2, shape.end()};
 }
 
 int64_t Groups(NodeImport& n, int64_t channels) {
   int64_t groups = n.Int("group", 1);
-  if (groups < 1 || channels % groups != 0) {
+  if (groups < 1 || groups > std::max<int64_t>(channels, 1) || channels % groups != 0) {
     n.Invalid(StrCat("'group' is ", groups, ", which doesn't divide ", channels, " channels"));
   }
   return groups;
@@ -59,15 +59,24 @@ Expr OperandOf(NodeImport& n, int64_t channels, const std::string& wanted) {
   return WithSizes(In(n, 0), sizes, "the channel dimension");
 }
 
+/// One channel of zeros in place of none, whose products have the same sum.
+Term ChannelOfZeros(NodeImport& n, const Expr& x, int64_t axis) { return Term(n, x).Sum({axis}, true); }
+
 Expr ImportConv(NodeImport& n) {
   if (HasUnknownDim(n.In(1))) return AddBias(n, ConvOfAnyWeights(n, In(n, 0), In(n, 1)));
-  Window w = ReadWindow(n, KernelOf(n));
+  Window w = ReadWindow(n, KernelOf(n, 1));
   int64_t out_channels = n.StaticDim(n.In(1), 0);
   int64_t groups = Groups(n, out_channels);
   int64_t per_group = n.StaticDim(n.In(1), 1);
-  const Expr x = OperandOf(n, CheckedMul(per_group, groups), StrCat(per_group, " in each of ", groups, " groups"));
+  Expr x = OperandOf(n, CheckedMul(per_group, groups), StrCat(per_group, " in each of ", groups, " groups"));
+  Expr weights = n.In(1);
+  if (per_group == 0) {
+    x = ChannelOfZeros(n, x, 1);
+    weights = ChannelOfZeros(n, weights, 1);
+    groups = 1;
+  }
   size_t i = w.spatial - 1;
-  return AddBias(n, n.Call(kConv[i], {PadAtRunTime(n, w, x, 0), n.In(1)},
+  return AddBias(n, n.Call(kConv[i], {PadAtRunTime(n, w, x, 0), weights},
                            {{"strides", w.strides},
                             {"padding", w.pads},
                             {"dilation", w.dilations},
@@ -103,10 +112,15 @@ void PadToOutputShape(NodeImport& n, Window& w, std::vector<int64_t>& output_pad
 
 Expr ImportConvTranspose(NodeImport& n) {
   if (HasUnknownDim(n.In(1))) return AddBias(n, ConvTransposeOfAnyWeights(n, In(n, 0), In(n, 1)));
-  Window w = ReadWindow(n, KernelOf(n), /*transposed=*/true);
+  Window w = ReadWindow(n, KernelOf(n, 0), /*transposed=*/true);
   int64_t in_channels = n.StaticDim(n.In(1), 0);
-  int64_t groups = Groups(n, in_channels);
-  const Expr x = OperandOf(n, in_channels, StrCat(in_channels));
+  const int64_t groups = Groups(n, in_channels);
+  Expr x = OperandOf(n, in_channels, StrCat(in_channels));
+  Expr weights = n.In(1);
+  if (in_channels == 0) {
+    x = ChannelOfZeros(n, x, 1);
+    weights = ChannelOfZeros(n, weights, 0);
+  }
   std::vector<int64_t> output_padding = n.Ints("output_padding", std::vector<int64_t>(w.spatial, 0));
   if (output_padding.size() != w.spatial) n.Invalid("'output_padding' has the wrong number of entries");
   for (size_t i = 0; i < w.spatial; ++i) {
@@ -114,8 +128,8 @@ Expr ImportConvTranspose(NodeImport& n) {
   }
   PadToOutputShape(n, w, output_padding);
   size_t i = w.spatial - 1;
-  int64_t out_channels = n.StaticDim(n.In(1), 1) * groups;
-  return AddBias(n, n.Call(kConvTranspose[i], {x, n.In(1)},
+  const int64_t out_channels = n.StaticDim(n.In(1), 1) * groups;
+  return AddBias(n, n.Call(kConvTranspose[i], {x, weights},
                            {{"strides", w.strides},
                             {"padding", w.pads},
                             {"output_padding", output_padding},
