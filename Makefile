@@ -103,6 +103,7 @@ nightly: libraries
 	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --sizes --minutes 30
 	PYTHONPATH=build/python TREADLE_STRESS=10 $(PYTHON) -m pytest -q tests/python/test_threads.py
 	PYTHONPATH=build/python $(PYTHON) tools/onnx_suite.py --check
+	PYTHONPATH=build/python TREADLE_GUARD_MEMORY=1 $(PYTHON) tools/onnx_suite.py --check --symbolic
 	PYTHONPATH=build/python $(PYTHON) bench/soak.py
 	tools/ci/codegens.sh
 	tools/ci/torch.sh

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/cpu_topology.h"
+#include "runtime/guarded_memory.h"
 #include "treadle/base/error.h"
 #include "treadle/base/int_math.h"
 #include "treadle/runtime/limits.h"
@@ -46,6 +47,10 @@ void CheckLimit(size_t bytes) {
 
 void* AllocAligned(size_t bytes, size_t alignment) {
   CheckLimit(bytes);
+  if (GuardsMemory()) {
+    if (void* data = AllocGuarded(bytes, alignment)) return data;
+    throw RuntimeError(StrCat("out of memory: can't allocate ", bytes, " bytes on cpu"));
+  }
   if (bytes >= kHugeThreshold) alignment = std::max(alignment, kHugePage);
   void* data = nullptr;
   if (bytes > static_cast<size_t>(PTRDIFF_MAX) - alignment ||
@@ -56,16 +61,22 @@ void* AllocAligned(size_t bytes, size_t alignment) {
   return data;
 }
 
+void Free(void* data) { GuardsMemory() ? FreeGuarded(data) : std::free(data); }
+
 /// Scratch buffers of one thread. Kernels free in reverse order, so few buffers exist; they are kept for reuse.
 class WorkspacePool {
  public:
   ~WorkspacePool() {
-    for (const Block& block : free_) std::free(block.data);
-    for (const Block& block : used_) std::free(block.data);
+    for (const Block& block : free_) runtime::Free(block.data);
+    for (const Block& block : used_) runtime::Free(block.data);
   }
 
   void* Alloc(size_t bytes) {
     CheckLimit(bytes);  // also keeps the next line from wrapping around
+    if (GuardsMemory()) {
+      used_.push_back({AllocAligned(bytes, kAllocAlignment), bytes});
+      return used_.back().data;
+    }
     bytes = RoundUp(std::max<size_t>(bytes, 1), kGranule);
     // free_ is sorted by size: the smallest block that is large enough.
     auto fit =
@@ -78,7 +89,7 @@ class WorkspacePool {
       if (!free_.empty()) {
         // Too small for this request, so likely for the next: grow it instead of keeping both.
         total_ -= free_.back().bytes;
-        std::free(free_.back().data);
+        runtime::Free(free_.back().data);
         free_.pop_back();
       }
       block = {AllocAligned(bytes, kAllocAlignment), bytes};
@@ -93,6 +104,10 @@ class WorkspacePool {
       if (used_[i].data != data) continue;
       Block block = used_[i];
       used_.erase(used_.begin() + static_cast<ptrdiff_t>(i));
+      if (GuardsMemory()) {
+        FreeGuarded(data);
+        return true;
+      }
       auto at = std::lower_bound(free_.begin(), free_.end(), block.bytes,
                                  [](const Block& b, size_t n) { return b.bytes < n; });
       free_.insert(at, block);
@@ -104,7 +119,7 @@ class WorkspacePool {
   void Release() {
     for (const Block& block : free_) {
       total_ -= block.bytes;
-      std::free(block.data);
+      runtime::Free(block.data);
     }
     free_.clear();
   }
@@ -145,7 +160,7 @@ class CpuDevice final : public DeviceAPI {
   }
   void SetDevice(Device) override {}
   void* AllocDataSpace(Device, size_t bytes, size_t alignment) override { return AllocAligned(bytes, alignment); }
-  void FreeDataSpace(Device, void* data) override { std::free(data); }
+  void FreeDataSpace(Device, void* data) override { Free(data); }
   void CopyDataFromTo(const void* from, size_t from_offset, void* to, size_t to_offset, size_t bytes, Device, Device,
                       StreamHandle) override {
     if (bytes == 0) return;

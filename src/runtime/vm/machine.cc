@@ -7,6 +7,7 @@
 #include <cstring>
 #include <typeinfo>
 
+#include "runtime/guarded_memory.h"
 #include "runtime/vm/kernel_profile.h"
 #include "runtime/vm/shape_plans.h"
 #include "runtime/vm/tensor_pool.h"
@@ -407,7 +408,8 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
     key.push_back(static_cast<int64_t>(tensor->shape.size()));
     key.insert(key.end(), tensor->shape.begin(), tensor->shape.end());
   }
-  memory_ = only_tensors ? std::make_shared<RunMemory>(pool_, plans_->Find(key), bound_) : nullptr;
+  const bool plans = only_tensors && !GuardsMemory();
+  memory_ = plans ? std::make_shared<RunMemory>(pool_, plans_->Find(key), bound_) : nullptr;
   auto clear = [this] {
     memory_ = nullptr;
     frames_.clear();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/guarded_memory.h"
 #include "treadle/base/error.h"
 #include "treadle/base/int_math.h"
 #include "treadle/runtime/ndarray.h"
@@ -29,6 +30,11 @@ int64_t TensorPool::ClassBytes(int cls) {
 
 std::shared_ptr<void> TensorPool::Take(int64_t bytes) {
   if (bytes > int64_t{1} << 48) throw ShapeError(StrCat("a tensor of ", bytes, " bytes is too large"));
+  if (GuardsMemory()) {
+    return std::shared_ptr<void>(
+        DeviceAPI::Get(Cpu())->AllocDataSpace(Cpu(), static_cast<size_t>(bytes), kTensorAlignment),
+        [](void* p) { DeviceAPI::Get(Cpu())->FreeDataSpace(Cpu(), p); });
+  }
   int cls = ClassOf(bytes);
   int64_t size = ClassBytes(cls);
   void* data = nullptr;
