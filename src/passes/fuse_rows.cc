@@ -60,11 +60,13 @@ Rows ReducedRows(const CallNode* call) {
   const auto first = static_cast<size_t>(*axes.begin());
   if (first + axes.size() != shape.size()) return {};
   int64_t count = 1;
+  bool known = true;  // sums of as many elements as a run tells aren't of parts
   for (size_t i = first; i < shape.size(); ++i) {
     const int64_t* size = AsConstInt(shape[i]);
-    if (size == nullptr || *size <= 0 || __builtin_mul_overflow(count, *size, &count)) return {};
+    known = known && size != nullptr;
+    if (size != nullptr && (*size <= 0 || __builtin_mul_overflow(count, *size, &count))) return {};
   }
-  return count > kLongestRow ? Rows() : Rows{shape, first};
+  return known && count > kLongestRow ? Rows() : Rows{shape, first};
 }
 
 /// A call of a fused function and what that does.

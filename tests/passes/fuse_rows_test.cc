@@ -118,6 +118,24 @@ fn (%x: Tensor[(4, 40000), float32]) {
   ExpectPass(transform::FuseRows(), text, text);
 }
 
+TEST(FuseRows, RowsOfAnyLengthAreRows) {
+  ExpectPass(transform::FuseRows(), R"(
+fn (%x: Tensor[(n, 3, h, w), float32]) {
+  %0 = fn (%p0: Tensor[(n, 3, h, w), float32], Primitive=1) { mean(%p0, axis=[2, 3], keepdims=True) };
+  %1 = %0(%x);
+  %2 = fn (%p0: Tensor[(n, 3, h, w), float32], %p1: Tensor[(n, 3, 1, 1), float32], Primitive=1) { subtract(%p0, %p1) };
+  %2(%x, %1)
+})",
+             R"(
+fn (%x: Tensor[(n, 3, h, w), float32]) {
+  %1 = fn (%p0: Tensor[(n, 3, h, w), float32], Primitive=1) {
+    %0 = mean(%p0, axis=[2, 3], keepdims=True);
+    subtract(%p0, %0)
+  };
+  %1(%x)
+})");
+}
+
 TEST(FuseRows, RowsOfALoopStayOutsideOfIt) {
   const char* text = R"(
 fn (%x: Tensor[(4, 8), float32], %c: Tensor[(), bool]) {

@@ -59,7 +59,7 @@ bool ReducesRows(Schedule& sch, const BlockRV& block, size_t axes) {
   return RowAxes(node) == axes && contiguous >= 0 && IsAnyOrder(node) &&
          node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce &&
          static_cast<size_t>(contiguous) + 1 == node->iter_vars.size() &&
-         ExtentOf(node, node->iter_vars.size() - 1) > 0;
+         ExtentOf(node, node->iter_vars.size() - 1) != 0;
 }
 
 /// Whether vectors of neighbours along the last axis are loaded as such.
@@ -78,8 +78,9 @@ bool IsPlainNest(Schedule& sch, const BlockRV& block) {
          sch.GetLoops(block).size() == node->iter_vars.size();
 }
 
-/// Whether the block can be computed row by row.
-bool IsOfRows(Schedule& sch, const BlockRV& block, size_t axes) {
+/// Whether the block can be computed row by row. Rows of a length that only a run knows may be the result's, but aren't
+/// stored between.
+bool IsOfRows(Schedule& sch, const BlockRV& block, size_t axes, bool is_output) {
   if (!IsPlainNest(sch, block) || !schedule::StageOf(sch, block).kernel.empty()) return false;
   const tir::Block node = sch.Get(block);
   if (!HasLeadingAxes(node, axes)) return false;
@@ -87,7 +88,7 @@ bool IsOfRows(Schedule& sch, const BlockRV& block, size_t axes) {
   const size_t rank = node->iter_vars.size();
   if (SpatialAxesOf(node) != rank) return false;
   for (size_t i = axes; i < rank; ++i) {
-    if (ExtentOf(node, i) <= 0) return false;
+    if (const int64_t extent = ExtentOf(node, i); extent == 0 || (extent < 0 && !is_output)) return false;
   }
   return rank == axes || IsVectorRow(node);
 }
@@ -95,14 +96,14 @@ bool IsOfRows(Schedule& sch, const BlockRV& block, size_t axes) {
 RowChain FindChain(Schedule& sch, const BlockRV& output, size_t axes, const std::set<std::string>& done) {
   RowChain chain;
   chain.axes = axes;
-  if (!IsOfRows(sch, output, axes)) return chain;
+  if (!IsOfRows(sch, output, axes, true)) return chain;
   const std::vector<BlockRV> blocks = sch.GetBlocks();
   std::set<std::string> in{output->name};
   chain.work = Work(sch, output) * ElementCost(sch, output);
   auto belongs = [&](const BlockRV& block) {
     if (done.count(block->name) != 0 || in.count(block->name) != 0 || sch.IsOutput(block)) return false;
     const std::vector<BlockRV> consumers = sch.GetConsumers(block);
-    if (consumers.empty() || !IsOfRows(sch, block, axes)) return false;
+    if (consumers.empty() || !IsOfRows(sch, block, axes, false)) return false;
     const tir::Buffer buffer = sch.Get(block)->writes[0]->buffer;
     return std::all_of(consumers.begin(), consumers.end(), [&](const BlockRV& consumer) {
       return in.count(consumer->name) != 0 && ReadsItsRow(sch.Get(consumer), buffer, axes);
@@ -161,9 +162,9 @@ void VectorizeRow(Schedule& sch, const BlockRV& block, std::vector<LoopRV> loops
     break;  // of more than two the block's axes are no longer neighbours
   }
   const int64_t extent = Extent(sch, loops.back());
-  int64_t lanes = VectorLanes(extent);
+  int64_t lanes = extent < 0 ? kWidest : VectorLanes(extent);
   if (lanes == 0) lanes = kWidest;
-  while (lanes > extent) lanes /= 2;
+  while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   if (lanes == extent) return sch.Vectorize(loops.back());
   sch.Vectorize(sch.Split(loops.back(), {kRest, PrimExpr(lanes)})[1]);
