@@ -471,6 +471,14 @@ TEST(TransposeLoads, ColumnsAreReadAsRows) {
   EXPECT_THAT(after, HasSubstr("A[ramp((n + 24), 1, 4)]"));
 }
 
+TEST(TransposeLoads, RowsMayBeAsFarApartAsARunSays) {
+  std::string text = R"(allocate(x: Pointer(global float32), float32, [16]), storage_scope = "global";)";
+  for (int i = 0; i < 4; ++i) text += StrCat("\n x[ramp(", 4 * i, ", 1, 4)] = A[ramp(", i, ", n, 4)]");
+  const std::string after = AsText(TransposeLoads(ParsePrimFunc(kHead + text + "}"), LowerConfig()), false);
+  EXPECT_THAT(after, Not(HasSubstr("n, 4)")));
+  EXPECT_THAT(after, HasSubstr("n*3)"));
+}
+
 TEST(TransposeLoads, ThreeColumnsAreReadAsTheyAre) {
   const char* text = R"(
     A[ramp(0, 1, 4)] = A[ramp(n, 8, 4)]

@@ -23,7 +23,6 @@ using Picked = std::array<int64_t, kRow>;
 struct Column {
   const BufferLoadNode* load;
   const RampNode* ramp;
-  int64_t stride;
 };
 
 /// Such loads in an expression, but for those under masks and conditions: there may be nothing to load.
@@ -42,11 +41,13 @@ class ColumnCollector : public SharedExprVisitor {
   }
   void VisitExpr_(const BufferLoadNode* op) override {
     const auto* ramp = op->indices.size() == 1 ? op->indices[0].as<RampNode>() : nullptr;
-    const int64_t* stride = ramp != nullptr ? AsConstInt(ramp->stride) : nullptr;
     const DataType t = op->buffer->dtype;
-    if (stride == nullptr || *stride < kLeastStride || !t.is_scalar() || t.bits() != 32 || arith::ReadsData(ramp->base))
-      return;
-    if (ramp->lanes == 4 || ramp->lanes == 8 || ramp->lanes == 16) found.push_back({op, ramp, *stride});
+    if (ramp == nullptr || !t.is_scalar() || t.bits() != 32) return;
+    // A distance that only a run knows may be short, too: the same elements are read.
+    const int64_t* stride = AsConstInt(ramp->stride);
+    if (stride != nullptr && *stride < kLeastStride) return;
+    if (arith::ReadsData(ramp->base) || arith::ReadsData(ramp->stride)) return;
+    if (ramp->lanes == 4 || ramp->lanes == 8 || ramp->lanes == 16) found.push_back({op, ramp});
   }
 };
 
@@ -102,8 +103,8 @@ class LoadTransposer : public StmtExprMutator {
   static void Add(const Column& column, std::vector<Group>* groups) {
     for (Group& group : *groups) {
       const Column& first = group.first;
-      if (!first.load->buffer->data.same_as(column.load->buffer->data) || first.stride != column.stride ||
-          first.ramp->lanes != column.ramp->lanes) {
+      if (!first.load->buffer->data.same_as(column.load->buffer->data) || first.ramp->lanes != column.ramp->lanes ||
+          !arith::ExprDeepEqual(first.ramp->stride, column.ramp->stride)) {
         continue;
       }
       arith::Analyzer analyzer;
@@ -171,7 +172,11 @@ class LoadTransposer : public StmtExprMutator {
   PrimExpr Rows(const Column& column, int64_t begin, int64_t first, int64_t count) {
     if (count == 1) {
       const DataType type = column.ramp->base.dtype();
-      PrimExpr base = column.ramp->base + make_const(type, begin + first * column.stride);
+      const int64_t* stride = AsConstInt(column.ramp->stride);
+      const PrimExpr below = stride != nullptr
+                                 ? make_const(type, begin + first * *stride)
+                                 : column.ramp->stride * make_const(type, first) + make_const(type, begin);
+      const PrimExpr base = column.ramp->base + below;
       return BufferLoad(column.load->buffer, {Ramp(base, make_const(type, 1), static_cast<int>(kRow))},
                         column.load->span);
     }
