@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of one- and three-dimensional convolutions, which run as two-dimensional ones, and operators that run on
 blocks of channels between convolutions, against ONNX's reference implementation."""
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -261,6 +263,7 @@ OPEN = [("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6), (1, 8, "d", "h", "w")), ("
         ("ConvTranspose", (8, 6, 2, 2, 2), dict(strides=[2, 2, 2]), (1, 8, "d", "h", "w")), ("ConvTranspose", (8, 6, 3, 2, 2), dict(strides=[3, 2, 1]), ("n", 8, 4, "h", "w")),
         ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6), ("n", 8, "d", "h", "w")), ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6, strides=[2, 2, 2]), ("n", 8, "d", 9, "w")),
         ("ConvTranspose", (8, 6, 2, 2, 2), dict(strides=[2, 2, 2]), ("n", 8, "d", "h", "w")),
+        ("Conv", (6, 8, 1, 1, 1), {}, ("n", 8, "d", "h", "w")), ("Conv", (6, 8, 1, 1, 1), {}, ("n", 8, 4, 5, 6)), ("Conv", (6, 8, 1, 1, 1), {}, (1, 8, 4, "h", 5)),
         # Too few images for a window may come, but where their number is known.
         ("Conv", (6, 8, 3, 3, 3), {}, (1, 8, "d", "h", "w")), ("Conv", (6, 8, 2, 2, 2), dict(strides=[2, 2, 2]), ("n", 8, "d", "h", "w")),
         ("Conv", (6, 8, 3, 2, 2), dict(strides=[3, 2, 2], pads=[1, 0, 0] * 2), ("n", 8, "d", "h", "w")), ("Conv", (6, 8, 2, 3, 3), dict(strides=[2, 3, 3]), ("n", 8, 4, 9, 9))]
@@ -276,6 +279,9 @@ def test_volumes_of_open_sizes(op, weight, attributes, shape):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     compiled = treadle.compile(model)
     assert "nn.conv3d" not in compiled.explain()
+    if weight[2:] == (1, 1, 1) and not attributes:  # nothing is moved, and what follows is computed with the convolution
+        kernels = re.findall("^#   .*float32", compiled.explain(), re.M)
+        assert not any("transpose," in kernel or "reshape, add" in kernel for kernel in kernels) and any("NCHWc, add, nn.relu" in kernel for kernel in kernels)
     for open_sizes in (dict(n=1, d=5, h=8, w=7), dict(n=3, d=1, h=3, w=9), dict(n=2, d=12, h=4, w=20)):
         x = rng.standard_normal([open_sizes.get(size, size) for size in shape]).astype(np.float32)
         if op == "Conv" and x.shape[2] + 2 * attributes.get("pads", [0])[0] < weight[2]:

@@ -6,6 +6,7 @@
 #include "targets/cpu/graph/passes.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "passes/pass_util.h"
@@ -118,7 +119,36 @@ class Flattener : public MixedModeMutator {
       return Expr();
     }
     if (OpName(call) == "nn.conv3d") return OpenConvolution(pre, call, type);
-    return OpName(call) == "nn.conv3d_transpose" ? OpenTransposed(pre, call, data) : Expr();
+    if (OpName(call) == "nn.conv3d_transpose") return OpenTransposed(pre, call, data);
+    return OpenElementWise(pre, call);
+  }
+
+  /// What is computed of each element by itself, with one operand for each channel at most, before the planes of a
+  /// convolution's result are put together.
+  Expr OpenElementWise(const CallNode* pre, const CallNode* call) {
+    const auto found = open_.find(call->args[0].get());
+    const OpPatternKind pattern = Downcast<Op>(call->op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
+    if (found == open_.end() || pattern > OpPatternKind::kBroadcast || call->args.size() > 2) return Expr();
+    if ((call->args.size() == 1 && pattern != OpPatternKind::kElemWise) || !NamesChannelsOnly(pre)) return Expr();
+    const OpenForm from = found->second;
+    Array<Expr> args{from.flat};
+    if (call->args.size() == 2) {
+      const auto own = StaticShape(pre->args[1]);
+      if (!own) return Expr();
+      const int64_t channels = own->size() + 1 < kRank ? 1 : (*own)[own->size() + 1 - kRank];
+      int64_t elements = 1;
+      for (const int64_t size : *own) elements *= size;
+      if (elements != channels || own->size() > kRank) return Expr();
+      args.push_back(ops::MakeReshape(call->args[1], Ints{channels, 1, 1}));
+    }
+    return Opened(Call(call->op, args, call->attrs, call->type_args, call->span), from.deep);
+  }
+
+  /// The planes `flat`, put together by `deep`.
+  Expr Opened(const Expr& flat, const std::function<Expr(const Expr&)>& deep) {
+    const Expr whole = deep(flat);
+    if (whole.defined()) open_[whole.get()] = {whole, flat, deep};
+    return whole;
   }
 
   /// The sizes of dimensions, read in the run.
@@ -167,6 +197,29 @@ class Flattener : public MixedModeMutator {
     return ops::CallOp("add", {last, number(1)});
   }
 
+  /// A convolution of single elements: a volume is an image of one row, so that nothing is moved. Null where one of its
+  /// dimensions is 0.
+  Expr OpenPointwise(const CallNode* call, const Array<PrimExpr>& result, const Expr& kernel, const Attrs& plane) {
+    if (std::any_of(result.begin(), result.end(), [](const PrimExpr& dim) { return tir::is_zero(dim); })) return Expr();
+    const Expr data = call->args[0], row = ops::MakeReshape(data, Ints{0, 0, 1, -1});
+    return Opened(ops::CallOp("nn.conv2d", {row, kernel}, plane, call->span),
+                  [data, result](const Expr& flat) { return VolumeOf(flat, data, result); });
+  }
+  /// (N, C, 1, D * H * W) as `result`, (N, C, D, H, W), of the volume of `data`.
+  static Expr VolumeOf(const Expr& flat, const Expr& data, const Array<PrimExpr>& result) {
+    Ints sizes{0, 0};
+    for (size_t i = 2; i < kRank; ++i) {
+      const int64_t* size = AsConstInt(result[i]);
+      sizes.push_back(size == nullptr ? -1 : *size);
+    }
+    if (std::count(sizes.begin(), sizes.end(), -1) <= 1) return ops::MakeReshape(flat, sizes);
+    const Expr shape = ops::MakeConcatenate({SizesOf(flat, 0, 2), SizesOf(data, 2, 5)}, 0);
+    return ops::CallWith<ops::ReshapeAttrs>("dyn.reshape", {flat, shape}, [&](auto& attrs) {
+      attrs.allowzero = true;
+      for (const PrimExpr& dim : result) attrs.newshape.push_back(IsAnyDim(dim) ? PrimExpr(int64_t{-1}) : dim);
+    });
+  }
+
   Expr OpenConvolution(const CallNode* pre, const CallNode* call, const TensorTypeNode* type) {
     const auto* a = call->attrs_as<ops::Conv3DAttrs>();
     const auto weight = StaticShape(pre->args[1]);
@@ -179,6 +232,13 @@ class Flattener : public MixedModeMutator {
     const PrimExpr& depth = TensorTypeOf(pre->args[0])->shape[2];
     const int64_t* images = AsConstInt(depth);
     if (images != nullptr && *images < std::max<int64_t>(least, 1)) return Expr();
+    const auto is = [](const Ints& values, int64_t value) {
+      return std::all_of(values.begin(), values.end(), [value](int64_t v) { return v == value; });
+    };
+    if (is(Ints(w.begin() + 2, w.end()), 1) && is(a->strides, 1) && is(pads, 0)) {
+      const Expr kernel = ops::MakeReshape(call->args[1], Ints{w[0], w[1], 1, 1});
+      return OpenPointwise(call, type->shape, kernel, PlaneAttrs(a, pads, w));
+    }
     const Expr results = images == nullptr && least > 0 ? ResultDepth(call, least, a->strides[0]) : Expr();
     Expr deep = ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4});
     if (pads[0] != 0 || pads[3] != 0) {
@@ -194,9 +254,11 @@ class Flattener : public MixedModeMutator {
     Expr kernel =
         ops::MakeReshape(ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4}), Ints{w[0], w[1] * w[2], w[3], w[4]});
     const Expr joined = Joined(taps == 1 ? parts[0] : ops::MakeConcatenate(parts, 2));
-    const Expr apart = Apart(ops::CallOp("nn.conv2d", {joined, kernel}, PlaneAttrs(a, pads, w), call->span),
-                             type->shape, parts[0], results);
-    return apart.defined() ? ops::MakeTranspose(apart, {1, 2, 0, 3, 4}) : Expr();
+    return Opened(ops::CallOp("nn.conv2d", {joined, kernel}, PlaneAttrs(a, pads, w), call->span),
+                  [result = type->shape, like = parts[0], results](const Expr& flat) {
+                    const Expr apart = Apart(flat, result, like, results);
+                    return apart.defined() ? ops::MakeTranspose(apart, {1, 2, 0, 3, 4}) : Expr();
+                  });
   }
 
   Expr OpenTransposed(const CallNode* pre, const CallNode* call, const TensorTypeNode* data) {
@@ -419,6 +481,12 @@ class Flattener : public MixedModeMutator {
     return Call(call->op, args, call->attrs, call->type_args, call->span);
   }
 
+  /// What is put together from planes whose sizes only a run knows.
+  struct OpenForm {
+    Expr whole, flat;
+    std::function<Expr(const Expr&)> deep;  ///< puts planes together
+  };
+  std::unordered_map<const Object*, OpenForm> open_;
   /// By deep form, which is kept alive.
   std::unordered_map<const Object*, std::pair<Expr, Expr>> flat_;
 };
