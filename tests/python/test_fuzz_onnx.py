@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 import treadle
@@ -14,7 +15,7 @@ import treadle
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 
-from differential import graphs, guarded, rules, shrink  # noqa: E402
+from differential import engines, graphs, guarded, rules, shrink  # noqa: E402
 
 SEED, COUNT = 5000, 12
 
@@ -123,6 +124,20 @@ def test_values_between_nodes_come_from_another_process(tmp_path):
     for name, arrays in here.items():
         for a, b in zip(arrays, there[name], strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_the_reference_decides_beside_operators_that_it_lacks():
+    """A scale of infinity: ONNX Runtime subtracts infinity from itself."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]>
+        g (float[1, 2, 3] x) => (float[1, 2, 3] y) <float[2] s = {1, inf}, float[2] b = {0, 0}> {
+            z = com.microsoft.Gelu (x)
+            y = InstanceNormalization (z, s, b)
+        }""")
+    feeds = {"x": np.float32([[[1, 2, 4], [1, 2, 4]]])}
+    case = graphs.Case(model, [feeds], {"y": 1e-3})
+    assert np.isnan(engines.open_session(model).run(None, feeds)[0]).any()
+    verdict = engines.compare(case)
+    assert verdict.kind == "peer", verdict
 
 
 def test_workers_that_cannot_start_end_the_run(tmp_path):
