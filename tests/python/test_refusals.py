@@ -175,5 +175,5 @@ def test_results_that_are_too_large():
     model = tvm.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), threads=1)
     feeds = {"x": np.ones(4, "float32")}
     assert model.run(None, {**feeds, "n": INT64([2])})[0].shape == (8,)
-    with pytest.raises(tvm.error.RuntimeError, match=r"^'it': a buffer of \d+ bytes was asked for; the limit is"):
+    with pytest.raises(tvm.error.RuntimeError, match=r"^node 'it' \(Tile\): a buffer of \d+ bytes was asked for; the limit is"):
         model.run(None, {**feeds, "n": INT64([1 << 42])})
