@@ -8,6 +8,7 @@
 #include "frontend/onnx/forks.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/run_time_axes.h"
+#include "frontend/onnx/symbolic_dims.h"
 #include "frontend/onnx/values.h"
 #include "treadle/ir/prim_ops.h"
 
@@ -30,46 +31,27 @@ Term LeftOf(const Term& sizes, const Term& before, const Term& after) {
   return {n, CheckedValues(n, left, "at_least", least, "size of a padded dimension")};
 }
 
-/// Elements of a dimension repeated at both of its ends, as many as the run says: they are gathered by their positions,
-/// which are computed once for all rows.
-Term Repeated(const Term& x, int axis, const Term& before, const Term& after, const std::string& mode) {
-  const Term size = DimOf(x, axis), left = LeftOf(size, before, after), cut = Max(before * -1.0, 0);
-  Term position = Iota(left + Max(before, 0) + Max(after, 0)) - before;
-  // What is left of what negative widths cut is repeated, as often as it takes.
-  if (mode == "wrap") position = (position - cut).Op("floor_mod", Max(left, 1)) + cut;
-  if (mode == "reflect") {  // there and back
-    const Term period = (left - 1.0) * 2.0;
-    position = (position - cut).Op("floor_mod", Max(period, 1));
-    position = (position >= left).Select(period - position, position) + cut;
-  }
-  return x.Op("take", Min(Max(position, 0), size - 1.0), {{"axis", int64_t{axis}}, {"mode", std::string("clip")}});
-}
-
 constexpr double kFar = 281474976710656.0;  // 2^48
 
 /// `widths`: (rank, 2), int64. Modes that repeat elements reject dimensions that have none when the model runs.
 Expr PadByWidths(const Term& x, const Term& widths, const Expr& value, const std::string& mode) {
   NodeImport& n = x.node();
   const auto known = n.ShapeElements(widths.Reshape({2 * x.rank()}));
-  const bool repeats = mode == "reflect" || mode == "edge" || mode == "wrap";
-  if (repeats && !n.KnownElements(widths.Reshape({2 * x.rank()}))) {
-    Term y = x;
-    for (int d = 0; d < x.rank(); ++d) {
-      const auto k = static_cast<size_t>(d) * 2;
-      if (IsZero(known, k) && IsZero(known, k + 1)) continue;
-      // What is beyond any dimension is too large as well, and sums of it don't overflow.
-      const Term row = Max(Min(widths.Slice(0, d, d + 1).Reshape({2}), kFar), -kFar);
-      y = Repeated(y, d, row.Element(0), row.Element(1), mode);
-    }
-    return y;
-  }
-  Expr checked = widths;
+  Term checked = widths;
   if (mode != "constant") {  // the widths are made to depend on the check
-    const Term before = widths.Slice(1, 0, 1).Reshape({x.rank()}), after = widths.Slice(1, 1, 2).Reshape({x.rank()});
+    // What is beyond any dimension is too large as well, and sums of it don't overflow.
+    const Term near = Max(Min(widths, kFar), -kFar);
+    const Term before = near.Slice(1, 0, 1).Reshape({x.rank()}), after = near.Slice(1, 1, 2).Reshape({x.rank()});
     const Term left = onnx::ShapeOf(x) + Min(before, 0) + Min(after, 0);
-    checked = widths + (LeftOf(onnx::ShapeOf(x), before, after) - left).Expand(1);
+    checked = near + (LeftOf(onnx::ShapeOf(x), before, after) - left).Expand(1);
   }
-  return n.Call("dyn.nn.pad", {x, checked, value}, {{"pad_mode", mode}});
+  Array<PrimExpr> dims;  // those that keep their sizes
+  for (int d = 0; d < x.rank(); ++d) {
+    const auto k = static_cast<size_t>(d) * 2;
+    const bool stays = IsZero(known, k) && IsZero(known, k + 1);
+    dims.push_back(stays ? x.shape()[static_cast<size_t>(d)] : AnyDim());
+  }
+  return WithDims(n, n.Call("dyn.nn.pad", {x, checked, value}, {{"pad_mode", mode}}), dims);
 }
 
 /// Of widths that only the run knows.
