@@ -249,9 +249,10 @@ class MathBuilder {
     r = Bind(r - n * Num(x, 0x1.0b4611a6p-34));
     return {n, Bind(r - n * Num(x, 0x1.3198a2e037073p-69))};
   }
-  /// For a float64 that holds a float32 of at least 2^24. With its exponent brought to [24, 50) by a power of 2^26 it
-  /// is a whole number of 24 bits; its product with 2/pi times that power counts modulo 4 only, and is made of parts of
-  /// the factor with which products are exact.
+  /// For a float64 that holds a float32 of at least 2^22, from where on products of quarters and the first part of pi/2
+  /// aren't exact. With the exponent of one of at least 2^50 brought to [24, 50) by a power of 2^26 it is a whole
+  /// number of 24 bits; its product with 2/pi times that power counts modulo 4 only, and is made of parts of the factor
+  /// with which products are exact.
   Angle ReduceLargeAngle(const PrimExpr& x) {
     // 2/pi * 2^(26 j) modulo 4.
     constexpr double kParts[4][3] = {{0x1.45f306c000000p-1, 0x1.c9c882a000000p-29, 0x1.4fe13abe8fa9ap-59},
@@ -367,7 +368,7 @@ class MathBuilder {
     Angle angle = ReduceAngle(x);
     if (!full) {
       Angle large = ReduceLargeAngle(x);
-      PrimExpr is_large = Bind(Abs(x) >= Num(x, 0x1p24));
+      PrimExpr is_large = Bind(Abs(x) >= Num(x, 0x1p22));
       return function(*this, {Bind(select(is_large, large.quarters, angle.quarters)),
                               Bind(select(is_large, large.rest, angle.rest))});
     }
@@ -386,14 +387,13 @@ class MathBuilder {
     });
   }
 
-  /// Of float32. Angles of up to 2^13 are reduced in float32: pi/2 is taken in parts of few bits, with which products
-  /// are exact. Vectors with others, which are rare, are computed again in float64.
+  /// Of float32. Angles of up to 2^13 are reduced in float32: pi/2 is taken in parts of at most 11 bits, with which
+  /// products are exact, and the rest. Vectors with others, which are rare, are computed again in float64.
   PrimExpr SinCosFloat32(const PrimExpr& x, bool cosine) {
     const DataType i32 = IntType(x);
     auto [n, nf] = NearestInt(Bind(x * Num(x, 2 / kPi)));
     PrimExpr r = x;
-    for (double part : {0x1.92p+0, 0x1.fb4p-12, 0x1.4442d20000000p-24, -0x1.ee59d9cceba40p-50})
-      r = Bind(r - nf * Num(x, part));
+    for (double part : {0x1.92p+0, 0x1.fb4p-12, 0x1.444p-24, 0x1.68c234p-39}) r = Bind(r - nf * Num(x, part));
     PrimExpr z = Bind(r * r);
     PrimExpr sine = Bind(Polynomial(z, {-1.66666546e-1, 8.33216087e-3, -1.95152959e-4}) * z * r + r);
     PrimExpr even = Polynomial(z, {4.166664568e-2, -1.388731625e-3, 2.443315711e-5});
