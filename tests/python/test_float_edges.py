@@ -106,6 +106,14 @@ def test_angles_of_any_size_in_float64(op, function, target):
         np.testing.assert_allclose(run(op, DOUBLES, target=target), function(DOUBLES), rtol=2e-15)
 
 
+@pytest.mark.parametrize("op, function", [("Sinh", np.sinh), ("Cosh", np.cosh)])
+def test_hyperbolic_functions_up_to_the_largest_numbers(op, function):
+    """Half of e to the power of x may be a number where that isn't."""
+    x = np.array([709, 709.8, 710.4, -710.4, 710.5, -720, np.inf, -np.inf, np.nan])
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(run(op, x), function(x), rtol=1e-13)
+
+
 @pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=x86-64-v2", "c"])
 @pytest.mark.parametrize("op, function", [("Sin", np.sin), ("Cos", np.cos), ("Tan", np.tan)])
 def test_angles_near_whole_quarters_in_float32(op, function, target):

@@ -525,6 +525,12 @@ class MathBuilder {
     return CopySign(min(value, Num(x, 1)), x);
   }
 
+  /// exp(x) / 2, also where exp(x) is too large for its type.
+  PrimExpr HalfOfExp(const PrimExpr& x) {
+    PrimExpr root = Bind(Exp(Bind(x * Num(x, 0.5))));
+    return Bind(root * Num(x, 0.5) * root);
+  }
+
   /// float64.
   PrimExpr Pow(const PrimExpr& x, const PrimExpr& y, int terms) {
     PrimExpr one = Num(x, 1), zero = Num(x, 0);
@@ -597,15 +603,18 @@ const std::map<std::string, Function>& WideFunctions() {
          return m.Num(a[0], 2) * m.Atan(m.Bind(m.Sqrt((one - a[0]) / (one + a[0]))), atan_terms(full));
        }},
       {"sinh",
-       [](MathBuilder& m, const Args& a, bool) {
-         PrimExpr e = m.Bind(m.Expm1(m.Bind(m.Abs(a[0]))));
-         PrimExpr value = m.Num(a[0], 0.5) * (e + e / (e + m.Num(a[0], 1)));
-         return m.CopySign(select(equal(e, infinity(e.dtype())), e, value), a[0]);
+       [](MathBuilder& m, const Args& a, bool full) {
+         PrimExpr x = m.Bind(m.Abs(a[0]));
+         PrimExpr e = m.Bind(m.Expm1(x));
+         PrimExpr value = m.Num(x, 0.5) * (e + e / (e + m.Num(x, 1)));
+         return m.CopySign(select(equal(e, infinity(e.dtype())), full ? m.HalfOfExp(x) : e, value), a[0]);
        }},
       {"cosh",
-       [](MathBuilder& m, const Args& a, bool) {
-         PrimExpr e = m.Bind(m.Exp(m.Bind(m.Abs(a[0]))));
-         return m.Num(a[0], 0.5) * (e + m.Num(a[0], 1) / e);
+       [](MathBuilder& m, const Args& a, bool full) {
+         PrimExpr x = m.Bind(m.Abs(a[0]));
+         PrimExpr e = m.Bind(m.Exp(x));
+         PrimExpr value = m.Num(x, 0.5) * (e + m.Num(x, 1) / e);
+         return full ? select(equal(e, infinity(e.dtype())), m.HalfOfExp(x), value) : value;
        }},
       {"asinh",
        [](MathBuilder& m, const Args& a, bool full) {
