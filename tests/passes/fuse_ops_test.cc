@@ -167,7 +167,7 @@ fn (%x: Tensor[(1, 2, 3), float32]) {
             (Names{"add add add add add concatenate squeeze squeeze squeeze/1"}));
 }
 
-/// What computes the sampled image is a kernel of its own; what computes the grid is not.
+/// What computes the sampled image is a kernel of its own, as what joins samples; what computes one's grid is not.
 TEST(FuseOps, ImagesAreComputedBeforeTheyAreSampled) {
   EXPECT_EQ(Fuse(R"(
 fn (%x: Tensor[(1, 4, 4, 3), float32], %y: Tensor[(1, 2, 2, 3), float32], %g: Tensor[(1, 5, 6, 2), float32]) {
@@ -176,7 +176,8 @@ fn (%x: Tensor[(1, 4, 4, 3), float32], %y: Tensor[(1, 2, 2, 3), float32], %g: Te
   %2 = transpose(%y, axes=[0, 3, 1, 2]);
   concatenate((image.grid_sample(%1, %0), image.grid_sample(%2, %0)), axis=1)
 })"),
-            (Names{"concatenate image.grid_sample image.grid_sample transpose/3", "exp transpose/1", "transpose/1"}));
+            (Names{"concatenate/2", "exp transpose/1", "image.grid_sample/2", "image.grid_sample/2", "transpose/1",
+                   "transpose/1"}));
 }
 
 TEST(FuseOps, TupleOfResultsStaysOutside) {

@@ -4,6 +4,7 @@ computes. The types of the module, and the values against ONNX Runtime."""
 import numpy as np
 import onnx.parser
 import onnxruntime
+import pytest
 
 import treadle
 from treadle import relay
@@ -53,3 +54,23 @@ def test_images_that_keep_their_size_are_not_resampled():
         }""")
     assert "resize" not in imported(model)
     compare(model, [(1, 2, 3, 5), (2, 1, 4, 1)])
+
+
+def test_einsum_of_images_of_any_size_is_attention():
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 17]> g (float[n, 2, l, 8] q, float[n, 2, k, 8] r) => (y) {
+          s = Einsum <equation = "bhlk,bhtk->bhlt"> (q, r)
+          p = Softmax <axis = 3> (s)
+          y = Einsum <equation = "bhlt,bhtv->bhlv"> (p, r)
+        }""")
+    module, params = relay.frontend.from_onnx(model)
+    for name in ("InferType", "CanonicalizeOps", "FoldConstant", "SimplifyExpr", "FuseAttention"):
+        module = getattr(relay.transform, name)()(module)
+    assert "attention" in module.astext(show_meta_data=False)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(model)
+    rng = np.random.default_rng(6)
+    for n, rows, keys in ((1, 5, 7), (2, 1, 3), (3, 16, 16)):
+        feed = {name: rng.standard_normal((n, 2, size, 8)).astype("f4") for name, size in (("q", rows), ("r", keys))}
+        np.testing.assert_allclose(compiled.run(None, feed)[0], session.run(None, feed)[0], rtol=1e-4, atol=1e-5)
+    with pytest.raises(treadle.Error, match="has to equal"):
+        compiled.run(None, {"q": np.zeros((2, 2, 5, 8), "f4"), "r": np.zeros((3, 2, 5, 8), "f4")})

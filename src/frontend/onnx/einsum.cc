@@ -8,6 +8,7 @@
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
+#include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
 #include "treadle/ir/structural.h"
 
@@ -145,11 +146,16 @@ Term Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands
   }
   Term a = Aligned(operands[0], e.inputs[0], batch + left + contracted);
   Term b = Aligned(operands[1], e.inputs[1], batch + contracted + right);
-  a = ReshapeTo(a, {SizeOf(n, sizes, batch), SizeOf(n, sizes, left), SizeOf(n, sizes, contracted)});
-  b = ReshapeTo(b, {SizeOf(n, sizes, batch), SizeOf(n, sizes, contracted), SizeOf(n, sizes, right)});
-  Term product(n, n.Call("nn.batch_matmul", {a, b}, {{"transpose_a", false}, {"transpose_b", false}}));
-  std::string labels = batch + left + right;
-  product = ReshapeTo(product, Dims(n, sizes, labels, labels));
+  const std::string labels = batch + left + right;
+  Term product = a;
+  if (left.size() == 1 && contracted.size() == 1 && right.size() == 1) {
+    product = {n, MatMulAnyRank(n, a, b)};
+  } else {
+    a = ReshapeTo(a, {SizeOf(n, sizes, batch), SizeOf(n, sizes, left), SizeOf(n, sizes, contracted)});
+    b = ReshapeTo(b, {SizeOf(n, sizes, batch), SizeOf(n, sizes, contracted), SizeOf(n, sizes, right)});
+    product = {n, n.Call("nn.batch_matmul", {a, b}, {{"transpose_a", false}, {"transpose_b", false}})};
+    product = ReshapeTo(product, Dims(n, sizes, labels, labels));
+  }
   // Labels of one operand only that the result doesn't have are summed over.
   Ints summed;
   std::string rest;

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/forks.h"
+#include "frontend/onnx/symbolic_dims.h"
 
 namespace treadle::onnx {
 namespace {
@@ -19,16 +20,10 @@ std::vector<int64_t> Numbers(int64_t count) {
 
 /// Elements of a list of sizes that are known when compiling; the others are -1.
 Array<PrimExpr> Hints(NodeImport& n, const relay::Expr& shape) {
-  Array<PrimExpr> hints;
-  auto elements = n.ShapeElements(shape);
   const int64_t* length = AsConstInt(TypeOf(shape)->shape[0]);
-  for (int64_t i = 0; length != nullptr && i < *length; ++i) {
-    PrimExpr hint(int64_t{-1});
-    if (elements) {
-      const PrimExpr& element = (*elements)[static_cast<size_t>(i)];
-      if (element.defined() && AsConstInt(element) != nullptr && *AsConstInt(element) > 0) hint = element;
-    }
-    hints.push_back(hint);
+  Array<PrimExpr> hints = length == nullptr ? Array<PrimExpr>() : SizeHints(n.ShapeElements(shape), *length);
+  for (size_t i = 0; i < hints.size(); ++i) {
+    if (tir::is_zero(hints[i])) hints.Set(i, PrimExpr(int64_t{-1}));
   }
   return hints;
 }

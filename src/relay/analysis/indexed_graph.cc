@@ -202,13 +202,26 @@ class ForwardGraphBuilder {
     PushChildren(call, children);
   }
 
+  /// Whether a tensor is gathered, whatever its shape is made: where tensors are joined, rows of each may be too short
+  /// for the loops that gather.
+  static bool IsGathered(Expr tensor) {
+    for (;;) {
+      const auto* call = tensor.as<CallNode>();
+      const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+      if (op == nullptr) return false;
+      if (GetRef<Op>(op).GetAttr(kGathersData, false)) return true;
+      if (!GetRef<Op>(op).GetAttr(kReshapeOp, false)) return false;
+      tensor = call->args[0];
+    }
+  }
+
   void EnterTuple(const TupleNode* tuple) {
     SetPattern(tuple, OpPatternKind::kTuple);
     int id = IdOf(tuple);
     std::vector<const ExprNode*> children;
     for (const Expr& field : tuple->fields) {
       if (field->type_as<TensorTypeNode>() != nullptr) {
-        AddUse(field, id, OpPatternKind::kInjective);
+        AddUse(field, id, IsGathered(field) ? OpPatternKind::kOpaque : OpPatternKind::kInjective);
       } else {
         MarkExtern(field.get());
       }
