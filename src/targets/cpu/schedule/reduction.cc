@@ -295,17 +295,15 @@ BlockRV VectorizePartial(Schedule& sch, const BlockRV& partial, const std::vecto
 
 namespace {
 
-/// Whether each result is reduced from more elements than loops of which are written out, or from as many as a run
-/// tells.
-bool HasManySteps(const tir::Block& node) {
-  constexpr int64_t kFewSteps = 64;
+/// Whether each result is reduced from more than `few` elements, or from as many as a run tells.
+bool HasMoreSteps(const tir::Block& node, int64_t few) {
   int64_t steps = 1;
-  for (size_t i = SpatialAxesOf(node); i < node->iter_vars.size() && steps <= kFewSteps; ++i) {
+  for (size_t i = SpatialAxesOf(node); i < node->iter_vars.size() && steps <= few; ++i) {
     const int64_t extent = ExtentOf(node, i);
     if (extent < 0) return true;
     steps *= extent;
   }
-  return steps > kFewSteps;
+  return steps > few;
 }
 
 /// The innermost axis of windows that are far from one another and have long rows in memory, which neighbouring results
@@ -342,9 +340,10 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     LoopRV last = loops[spatial - 1];
     int64_t extent = Extent(sch, last);
     int lanes = VectorLanes(extent);
-    // The tail is split off. Of rows whose length a run decides, LLVM makes vectors of windows of few steps itself, but
-    // not of tuples.
-    const bool is_vector = extent < 0 && (HasManySteps(node) || node->writes.size() > 1);
+    // The tail is split off. Of rows whose length a run decides, LLVM makes vectors of very few steps itself, but not
+    // of tuples.
+    constexpr int64_t kVeryFew = 3;
+    const bool is_vector = extent < 0 && (HasMoreSteps(node, kVeryFew) || node->writes.size() > 1);
     if (lanes == 0 && (extent > kTailLanes || is_vector)) lanes = kTailLanes;
     std::vector<LoopRV> reduce(loops.begin() + static_cast<std::ptrdiff_t>(spatial), loops.end());
     if (lanes != 0 && SumInParts(sch, block, spatial, lanes)) {
@@ -366,7 +365,8 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
   std::vector<LoopRV> outer;
   int64_t parts = 1;
   bool dynamic = false;
-  const bool many = HasManySteps(node);
+  constexpr int64_t kFewSteps = 64;  // loops of as many are written out
+  const bool many = HasMoreSteps(node, kFewSteps);
   for (size_t i = shared; i < spatial && i < loops.size(); ++i) {
     tir::For loop = sch.Get(loops[i]);
     if (loop->kind != tir::ForKind::kSerial) break;
