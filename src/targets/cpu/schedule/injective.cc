@@ -202,7 +202,9 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   int64_t lanes = VectorLanes(t.row);
   if (lanes < kRow * 2) lanes = t.row > kLine ? kRow * 2 : kRow;  // the tail is split off
   if (t.rows < kRow || t.row < lanes) return false;
-  const int64_t tiles = t.rows % kLine == 0 ? kLine / kRow : t.rows % (2 * kRow) == 0 ? 2 : 1;
+  // Rows of one vector, as of blocks of channels, are stored one after another whatever is left of the tiles.
+  const bool many = t.rows % kLine == 0 || (t.row == lanes && t.rows >= 2 * kLine);
+  const int64_t tiles = many ? kLine / kRow : t.rows % (2 * kRow) == 0 ? 2 : 1;
   const std::vector<LoopRV> u = sch.Split(t.loops[t.across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
   const std::vector<LoopRV> v = sch.Split(t.loops[t.along], {kRest, PrimExpr(lanes)});
   // A loop over blocks whose last one lanes only partly fill isn't fused: its last iteration is split off.
@@ -287,6 +289,16 @@ bool SplitJoinedDimensions(Schedule& sch, const BlockRV& block) {
   return rows;
 }
 
+/// Lanes for rows of `extent` elements that `lanes` are right for: as many as fill a register where elements are small
+/// and what is left over of a row is little of it.
+int64_t LanesOfLongRow(Schedule& sch, const BlockRV& block, int64_t extent, int64_t lanes) {
+  constexpr int64_t kManyVectors = 8;
+  for (int64_t more = kVectorBits / WidestBits(sch.Get(block)); more > lanes; more /= 2) {
+    if (extent >= kManyVectors * more && !IsScattered(sch, block, more)) return more;
+  }
+  return lanes;
+}
+
 }  // namespace
 
 void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) {
@@ -355,6 +367,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   if (Extent(sch, last) < 0 && per_axis && loadable == kWhole) lanes = kDynamicLanes;
   // Channels that move between blocks go in the vectors that both sides have whole: 4 where 28 follow others.
   if (loadable < lanes) lanes = Extent(sch, last) % loadable == 0 ? loadable : 1;
+  if (per_axis && lanes == kWhole && loadable == kWhole) lanes = LanesOfLongRow(sch, block, Extent(sch, last), lanes);
   if (lanes > 1) {
     if (Extent(sch, last) == lanes) {
       sch.Vectorize(last);
