@@ -59,6 +59,13 @@ def test_samples_beside_whole_tiles(op):
         check(model, compiled, feeds_of(3, batch, d, 20, given))
 
 
+@pytest.mark.parametrize("op, rows", [("LSTM", 6), ("GRU", 8)])
+def test_sums_and_operands_fit_the_registers(op, rows):
+    """7 samples of LSTM took the time of 9: their sums, a row of weights and a state are 33 vectors."""
+    model, _, _ = layer(op, "t", "n", 20)
+    assert f'"rows":{rows},' in treadle.compile(model, target="llvm -mcpu=x86-64-v4").explain()
+
+
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("batch", [1, 6, 7])

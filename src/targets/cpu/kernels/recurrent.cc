@@ -63,11 +63,11 @@ class RecurrentPlanNode : public PlanNode {
 
 constexpr int64_t kMostRows = 8;
 
-/// Rows of a tile whose sums fit the registers, beside a row of weights.
+/// Rows of a tile whose sums fit the registers, beside the operands that stay while others pass.
 int64_t MostRows(const RecurrentProblemNode& p, const Machine& machine) {
-  const int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
-  const int64_t weights = 2 * registers;
-  return std::clamp<int64_t>((machine.vector_registers - weights) / (p.gates * registers), 1, kMostRows);
+  int64_t rows = kMostRows;
+  while (rows > 1 && !FitsRegisters({rows, p.gates}, kLanes, machine)) --rows;
+  return rows;
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
@@ -160,11 +160,18 @@ class StepWriter {
 
   /// The units of panel `p`, of which the first `count` exist, for all samples.
   Stmt Panel(const PrimExpr& t, const PrimExpr& p, int64_t count) const {
-    // What is left shares weights as far as it goes: tiles of 4, 3, 2, then one sample.
+    // What is left shares weights as far as it goes: tiles of 4, 3, 2, then one sample. Instead of one that is left
+    // alone two tiles take a whole one and that.
+    constexpr int64_t kRest = 4;
     Array<Stmt> parts;
     PrimExpr done = Index(0);
-    for (int64_t rows = attrs_->rows; rows >= 1; rows = std::min<int64_t>(rows - 1, 4)) {
-      const PrimExpr tiles = tir::floordiv(batch_ - done, Index(rows)), first = done;
+    for (int64_t rows = attrs_->rows; rows >= 1; rows = std::min<int64_t>(rows - 1, kRest)) {
+      const PrimExpr first = done, left = batch_ - done;
+      PrimExpr tiles = tir::floordiv(left, Index(rows));
+      if (rows > kRest && rows + 1 < 2 * kRest) {
+        const PrimExpr alone = tir::equal(tir::floormod(left, Index(rows)), Index(1));
+        tiles = tir::max(tiles - tir::select(alone, Index(1), Index(0)), Index(0));
+      }
       parts.push_back(Loop(tiles, StrCat("tile", rows),
                            [&](const PrimExpr& i) { return Tile(t, p, count, first + i * Index(rows), rows); }));
       done = done + tiles * Index(rows);
