@@ -458,6 +458,24 @@ TEST(CoalesceStridedAccess, ElementsThatExistArePickedFromMaskedVectors) {
   EXPECT_THAT(after, HasSubstr("[0, 2, 5, 7])"));
 }
 
+TEST(CoalesceStridedAccess, NeighboursThatLanesRepeatAreReadOnce) {
+  const auto load = [](const std::string& ramp) {
+    return "A[(broadcast(n, 8) + floordiv(" + ramp + ", broadcast(2, 8)))]";
+  };
+  ExpectBody(CoalesceStridedAccess, "A[ramp(0, 1, 8)] = " + load("ramp(0, 1, 8)"),
+             "A[ramp(0, 1, 8)] = shuffle([A[ramp(n, 1, 4)]], [0, 0, 1, 1, 2, 2, 3, 3])");
+  ExpectBody(CoalesceStridedAccess, "A[ramp(0, 1, 8)] = " + load("ramp(1, 1, 8)"),
+             "A[ramp(0, 1, 8)] = " + load("ramp(1, 1, 8)"));  // five of eight
+  ExpectBody(CoalesceStridedAccess, "A[ramp(0, 1, 8)] = " + load("ramp(0, 3, 8)"),
+             "A[ramp(0, 1, 8)] = " + load("ramp(0, 3, 8)"));  // what lies between may not exist
+  const PrimFunc func =
+      ParsePrimFunc(std::string(kHead) + "A[ramp(0, 1, 8)] = @tir.masked_load(" + load("ramp(0, 1, 8)") +
+                    ", (ramp(n, 1, 8) < broadcast(7, 8)), broadcast(0f32, 8), dtype=float32x8) }");
+  const std::string after = AsText(CoalesceStridedAccess(func, LowerConfig()), false);
+  EXPECT_THAT(after, HasSubstr("broadcast(False, 8)], [0, 2, 4, 6]) || shuffle("));
+  EXPECT_THAT(after, HasSubstr("broadcast(False, 8)], [1, 3, 5, 7])"));
+}
+
 TEST(TransposeLoads, ColumnsAreReadAsRows) {
   const std::string after = AsText(TransposeLoads(ParsePrimFunc(std::string(kHead) + R"(
     allocate(x: Pointer(global float32), float32, [16]), storage_scope = "global";

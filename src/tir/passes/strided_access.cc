@@ -4,6 +4,10 @@
 // from the first to the last of them and no further, so nothing outside the buffer is read.
 #include "tir/passes/strided_access.h"
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 
@@ -47,23 +51,74 @@ class AccessCollector : public StmtExprVisitor {
   const ForNode* loop_ = nullptr;
 };
 
+/// An index of each lane: `base` and a constant of its own.
+struct LaneIndices {
+  PrimExpr base;
+  std::vector<int64_t> offsets;
+};
+
+/// Such indices of sums of ramps and their quotients by constants; nothing of others.
+std::optional<LaneIndices> LaneIndicesOf(const PrimExpr& index) {
+  const auto lanes = static_cast<size_t>(index.dtype().lanes());
+  const PrimExpr zero = make_zero(index.dtype().element_of());
+  if (const auto* broadcast = index.as<BroadcastNode>()) {
+    return LaneIndices{broadcast->value, std::vector<int64_t>(lanes, 0)};
+  }
+  if (const auto* ramp = index.as<RampNode>()) {
+    const int64_t* stride = AsConstInt(ramp->stride);
+    if (stride == nullptr) return std::nullopt;
+    LaneIndices made{ramp->base, {}};
+    for (size_t i = 0; i < lanes; ++i) made.offsets.push_back(static_cast<int64_t>(i) * *stride);
+    return made;
+  }
+  if (const auto* sum = index.as<AddNode>()) {
+    std::optional<LaneIndices> a = LaneIndicesOf(sum->a);
+    const std::optional<LaneIndices> b = a ? LaneIndicesOf(sum->b) : std::nullopt;
+    if (!b) return std::nullopt;
+    a->base = a->base + b->base;
+    for (size_t i = 0; i < lanes; ++i) a->offsets[i] += b->offsets[i];
+    return a;
+  }
+  const auto* quotient = index.as<FloorDivNode>();
+  const auto* divisor = quotient == nullptr ? nullptr : quotient->b.as<BroadcastNode>();
+  const int64_t* by = divisor == nullptr ? nullptr : AsConstInt(divisor->value);
+  if (by == nullptr || *by <= 0) return std::nullopt;
+  std::optional<LaneIndices> of = LaneIndicesOf(quotient->a);
+  const int64_t* begin = of ? AsConstInt(of->base) : nullptr;
+  if (begin == nullptr || *begin < 0) return std::nullopt;
+  for (int64_t& offset : of->offsets) {
+    if (*begin + offset < 0) return std::nullopt;
+    offset = (*begin + offset) / *by;
+  }
+  of->base = zero;
+  return of;
+}
+
 class StrideCoalescer : public FoldingMutator {
  protected:
   using FoldingMutator::VisitExpr_;
   PrimExpr VisitExpr_(const CallNode* op) override {
     if (IsCallTo(op, "tir.masked_load")) {
       const auto* load = op->args[0].as<BufferLoadNode>();
-      const PrimExpr picked = load == nullptr ? PrimExpr() : Picked(load, op->args[1]);
+      PrimExpr picked = load == nullptr ? PrimExpr() : Picked(load, op->args[1]);
+      if (load != nullptr && !picked.defined()) picked = Repeated(load, op->args[1]);
       return picked.defined() && is_zero(op->args[2]) ? picked : GetRef<PrimExpr>(op);
     }
+    if (IsCallTo(op, "tir.masked_store")) {
+      const PrimExpr value = VisitExpr(op->args[2]);
+      const bool same = value.same_as(op->args[2]);
+      return same ? GetRef<PrimExpr>(op)
+                  : PrimExpr(Call(op->dtype, op->op, {op->args[0], op->args[1], value}, op->span));
+    }
     // Under a mask only some of the elements may exist.
-    const bool masked = (IsCallTo(op, "tir.if_then_else") && op->args[0].dtype().is_vector()) ||
-                        IsCallTo(op, "tir.masked_store") || IsCallTo(op, "tir.address_of");
+    const bool masked =
+        (IsCallTo(op, "tir.if_then_else") && op->args[0].dtype().is_vector()) || IsCallTo(op, "tir.address_of");
     return masked ? GetRef<PrimExpr>(op) : FoldingMutator::VisitExpr_(op);
   }
   PrimExpr VisitExpr_(const BufferLoadNode* op) override {
     PrimExpr result = FoldingMutator::VisitExpr_(op);
-    const PrimExpr picked = Picked(result.as<BufferLoadNode>(), PrimExpr());
+    PrimExpr picked = Picked(result.as<BufferLoadNode>(), PrimExpr());
+    if (!picked.defined()) picked = Repeated(result.as<BufferLoadNode>(), PrimExpr());
     return picked.defined() ? picked : result;
   }
 
@@ -93,6 +148,51 @@ class StrideCoalescer : public FoldingMutator {
       picked.push_back(PrimExpr(static_cast<int32_t>(vector * lanes + element - vector * (lanes - 1))));
     }
     return Shuffle(vectors, picked);
+  }
+
+  /// A load of neighbours each of which several lanes read as a vector of the neighbours, or null.
+  static PrimExpr Repeated(const BufferLoadNode* load, const PrimExpr& mask) {
+    const DataType t = load->buffer->dtype;
+    if (load->indices.size() != 1 || !t.is_scalar() || t.is_bool() || t.bits() < 8) return PrimExpr();
+    const PrimExpr& index = load->indices[0];
+    const int lanes = index.dtype().lanes();
+    if (lanes < 4 || index.as<RampNode>() || index.as<BroadcastNode>() || arith::ReadsData(index)) return PrimExpr();
+    const std::optional<LaneIndices> at = LaneIndicesOf(index);
+    if (!at) return PrimExpr();
+    const int64_t first = at->offsets[0];
+    std::vector<std::vector<int32_t>> readers;  // lanes, of each of the neighbours
+    Array<PrimExpr> picked;
+    for (const int64_t offset : at->offsets) {
+      const int64_t element = offset - first, met = static_cast<int64_t>(readers.size());
+      if (element < std::max<int64_t>(met - 1, 0) || element > met) return PrimExpr();  // what lies between is read
+      if (element == met) readers.emplace_back();
+      readers.back().push_back(static_cast<int32_t>(picked.size()));
+      picked.push_back(PrimExpr(static_cast<int32_t>(element)));
+    }
+    const auto count = static_cast<int>(readers.size());
+    if (count < 2 || count > lanes / 2) return PrimExpr();
+    const DataType type = index.dtype().element_of();
+    PrimExpr vector =
+        BufferLoad(load->buffer, {Ramp(at->base + make_const(type, first), make_const(type, 1), count)}, load->span);
+    if (!mask.defined()) return Shuffle({vector}, picked);
+    vector = CallIntrin(vector.dtype(), "tir.masked_load", {vector, AnyOf(mask, readers), make_zero(vector.dtype())});
+    return select(mask, Shuffle({vector}, picked), make_zero(load->dtype));
+  }
+
+  /// Whether any of some lanes is set, for each list of them.
+  static PrimExpr AnyOf(const PrimExpr& mask, const std::vector<std::vector<int32_t>>& lists) {
+    size_t most = 0;
+    for (const std::vector<int32_t>& lanes : lists) most = std::max(most, lanes.size());
+    PrimExpr any;
+    for (size_t k = 0; k < most; ++k) {
+      Array<PrimExpr> from;
+      for (const std::vector<int32_t>& lanes : lists) {
+        from.push_back(PrimExpr(k < lanes.size() ? lanes[k] : static_cast<int32_t>(mask.dtype().lanes())));
+      }
+      const PrimExpr some = Shuffle({mask, make_zero(mask.dtype())}, from);
+      any = any.defined() ? any || some : some;
+    }
+    return any;
   }
 
   /// The lanes of a vector that begins `first` elements after that of lane 0 of `mask` that are picked and exist.
