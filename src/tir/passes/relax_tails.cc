@@ -58,12 +58,18 @@ bool IsHarmless(const PrimExpr& e, const Var& lane) {
     return arith::ReadsData(divisor) || arith::UsesVar(divisor, [&](const VarNode* v) { return v == lane.get(); });
   };
   const auto fails = [&](const auto* op) { return op != nullptr && !op->dtype.is_float() && varies(op->b); };
-  bool harmless = true;
+  bool harmless = true, divides = false, looks_up = false;
   PostOrderVisit(e, [&](const ObjectRef& node) {
     if (fails(node.as<DivNode>()) || fails(node.as<ModNode>())) harmless = false;
     if (fails(node.as<FloorDivNode>()) || fails(node.as<FloorModNode>())) harmless = false;
     if (node.as<CallNode>()) harmless = false;
+    divides |= node.as<DivNode>() || node.as<ModNode>() || node.as<FloorDivNode>() || node.as<FloorModNode>();
+    const auto* load = node.as<BufferLoadNode>();
+    if (load == nullptr) return;
+    for (const PrimExpr& index : load->indices) looks_up |= arith::ReadsData(index);
   });
+  // Places that are looked up, in rows that are divided from joined loops, have vectors under a statement's mask only.
+  if (divides && looks_up) return false;
   return harmless;
 }
 
