@@ -11,6 +11,7 @@
 #include "passes/lookup_tables.h"
 #include "passes/pass_util.h"
 #include "passes/qnn_passes.h"
+#include "passes/wide_conv.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/traits.h"
@@ -78,7 +79,8 @@ class IntegerRewriter : public MixedModeMutator {
       result = OnIntegers(call, pre);
     } else if (name == "nn.relu") {
       result = Relu(call, pre);
-    } else if (name == "nn.conv2d" || name == "nn.dense" || name == "nn.matmul" || name == "nn.batch_matmul") {
+    } else if (name == "nn.conv1d" || name == "nn.conv2d" || name == "nn.dense" || name == "nn.matmul" ||
+               name == "nn.batch_matmul") {
       result = Product(call, pre, name);
     } else if (name == "nn.bias_add" || name == "add") {
       result = Bias(call, pre, name);
@@ -251,6 +253,9 @@ class IntegerRewriter : public MixedModeMutator {
       const auto* attrs = call->attrs_as<ops::Conv2DAttrs>();
       if (!attrs->IsIn("NCHW", "OIHW")) return Expr();
       to = 1;
+    } else if (name == "nn.conv1d") {
+      if (!call->attrs_as<ops::Conv1DAttrs>()->IsIn("NCW", "OIW")) return Expr();
+      to = 1;
     } else if (name == "nn.matmul") {
       const auto* attrs = call->attrs_as<ops::MatmulAttrs>();
       if (attrs->transpose_a) return Expr();
@@ -260,9 +265,13 @@ class IntegerRewriter : public MixedModeMutator {
     if (!IsScalar(weight->scale) || !IsScalar(weight->zero_point)) {
       if (name == "nn.batch_matmul" || PositiveAxis(weight->axis, rank) != from) return Expr();
     }
-    Expr sums = Call(Op::Get("qnn." + name.substr(3)),
-                     {data->value, weight->value, data->zero_point, weight->zero_point, data->scale, weight->scale},
-                     call->attrs, {}, call->span);
+    const bool narrow = name == "nn.conv1d";
+    const Expr values = narrow ? WithOneRow(data->value) : data->value,
+               weights = narrow ? WithOneRow(weight->value) : weight->value;
+    Expr sums = Call(Op::Get(narrow ? "qnn.conv2d" : "qnn." + name.substr(3)),
+                     {values, weights, data->zero_point, weight->zero_point, data->scale, weight->scale},
+                     narrow ? WideConvAttrs(*call->attrs_as<ops::Conv1DAttrs>()) : call->attrs, {}, call->span);
+    if (narrow) sums = ops::MakeSqueeze(sums, {2});
     Real result{sums, ops::CallOp("multiply", {data->scale, weight->scale}),
                 ops::ScalarConstant(DataType::Int(32), int64_t{0}), to, DataType::Int(32)};
     // Known at once, so that biases can be compared with it.

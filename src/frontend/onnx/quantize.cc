@@ -348,6 +348,31 @@ Expr ImportQLinearMatMul(NodeImport& n) {
   return Saturate(n, n.Call("multiply", {n.Cast(product, real), factor}), zero_point, n.DType(7));
 }
 
+/// Inputs of a convolution of integers.
+struct IntegerOperands {
+  size_t x, x_zero, weight, weight_zero;
+};
+
+/// The convolution in int32 of bytes along one or two dimensions; one is the second of two.
+Expr ByteConv(NodeImport& n, const IntegerOperands& in, const Window& w, int64_t groups, int64_t channels) {
+  const bool narrow = w.spatial == 1;
+  auto wide = [&](const Expr& tensor) { return narrow ? n.ExpandDims(tensor, 2) : tensor; };
+  auto with = [&](const Ints& sizes, int64_t first) { return narrow ? Ints{first, sizes[0]} : sizes; };
+  const AttrList attrs{{"strides", with(w.strides, 1)},
+                       {"padding", narrow ? Ints{0, w.pads[0], 0, w.pads[1]} : w.pads},
+                       {"dilation", with(w.dilations, 1)},
+                       {"groups", groups},
+                       {"channels", channels},
+                       {"kernel_size", with(w.kernel, 1)},
+                       {"out_dtype", DataType::Int(32)}};
+  const Expr one = n.Scalar(DataType::Float(32), 1);
+  const Expr sums = n.Call("qnn.conv2d",
+                           {wide(n.In(in.x)), wide(n.In(in.weight)), ZeroPoint(n, in.x_zero, n.DType(in.x)),
+                            ZeroPoint(n, in.weight_zero, n.DType(in.weight)), one, one},
+                           attrs);
+  return narrow ? n.Squeeze(sums, {2}) : sums;
+}
+
 /// The convolution in int32 of inputs `x` and `weight` without their zero points.
 Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t weight_zero) {
   CheckZeroPoint(n, x, x_zero);
@@ -366,17 +391,13 @@ Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t w
   Window w = ReadWindow(n, {shape.begin() + 2, shape.end()});
   int64_t groups = n.Int("group", 1);
   if (groups < 1 || shape[0] % groups != 0) n.Invalid(StrCat("'group' is ", groups));
+  const bool bytes = IsByte(n.DType(x)) && IsByte(n.DType(weight));
+  if (bytes && w.spatial <= 2 && w.run_time.empty() && IsOneNumber(n, x_zero) &&
+      (!n.Has(weight_zero) || n.Rank(weight_zero) <= 1)) {
+    return ByteConv(n, {x, x_zero, weight, weight_zero}, w, groups, shape[0]);
+  }
   AttrList attrs{{"strides", w.strides}, {"padding", w.pads},       {"dilation", w.dilations},       {"groups", groups},
                  {"channels", shape[0]}, {"kernel_size", w.kernel}, {"out_dtype", DataType::Int(32)}};
-  const bool bytes = IsByte(n.DType(x)) && IsByte(n.DType(weight));
-  if (bytes && w.spatial == 2 && w.run_time.empty() && IsOneNumber(n, x_zero) &&
-      (!n.Has(weight_zero) || n.Rank(weight_zero) <= 1)) {
-    const Expr one = n.Scalar(DataType::Float(32), 1);
-    return n.Call(
-        "qnn.conv2d",
-        {n.In(x), n.In(weight), ZeroPoint(n, x_zero, n.DType(x)), ZeroPoint(n, weight_zero, n.DType(weight)), one, one},
-        attrs);
-  }
   constexpr const char* kConv[] = {"nn.conv1d", "nn.conv2d", "nn.conv3d"};
   const Expr centered = PadAtRunTime(n, w, Centered(n, x, x_zero, 1), 0);
   return n.Call(kConv[w.spatial - 1], {centered, Centered(n, weight, weight_zero, 0)}, attrs);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "passes/pass_util.h"
+#include "passes/wide_conv.h"
 #include "targets/cpu/graph/channel_axis.h"
 
 namespace treadle::relay {
@@ -77,26 +78,7 @@ class Widener : public MixedModeMutator {
       return Expr();
     }
     Expr data = WideForm(call->args[0]);
-    auto attrs = MakeAttrs<ops::Conv2DAttrs>([&](auto& a) {
-      a.strides = {1, narrow->strides[0]};
-      a.dilation = {1, narrow->dilation[0]};
-      a.padding = {0, narrow->padding[0], 0, narrow->padding.back()};
-      a.groups = narrow->groups;
-      a.channels = narrow->channels;
-      if (narrow->kernel_size) a.kernel_size = {1, (*narrow->kernel_size)[0]};
-      a.out_dtype = narrow->out_dtype;
-    });
-    return ops::CallOp("nn.conv2d", {data, WideWeight(call->args[1])}, attrs, call->span);
-  }
-
-  /// A constant stays one: passes that follow choose by it.
-  static Expr WideWeight(const Expr& weight) {
-    const auto* constant = weight.as<ConstantNode>();
-    if (constant == nullptr || !constant->data.IsCompact()) return ops::MakeExpandDims(weight, kHeight);
-    const runtime::NDArray& data = constant->data;
-    std::vector<int64_t> shape = data.shape();
-    shape.insert(shape.begin() + kHeight, 1);
-    return Constant(data.CreateView(shape, data.dtype()), weight->span);
+    return ops::CallOp("nn.conv2d", {data, WithOneRow(call->args[1])}, WideConvAttrs(*narrow), call->span);
   }
 
   Expr Transposed(const CallNode* call) {
@@ -114,7 +96,7 @@ class Widener : public MixedModeMutator {
       if (narrow->kernel_size) a.kernel_size = {1, (*narrow->kernel_size)[0]};
       a.out_dtype = narrow->out_dtype;
     });
-    Array<Expr> args{WideForm(call->args[0]), WideWeight(call->args[1])};
+    Array<Expr> args{WideForm(call->args[0]), WithOneRow(call->args[1])};
     return ops::CallOp("nn.conv2d_transpose", args, attrs, call->span);
   }
 
