@@ -5,6 +5,7 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 import treadle
 from treadle import relay
@@ -74,3 +75,19 @@ def test_einsum_of_images_of_any_size_is_attention():
         np.testing.assert_allclose(compiled.run(None, feed)[0], session.run(None, feed)[0], rtol=1e-4, atol=1e-5)
     with pytest.raises(treadle.Error, match="has to equal"):
         compiled.run(None, {"q": np.zeros((2, 2, 5, 8), "f4"), "r": np.zeros((3, 2, 5, 8), "f4")})
+
+
+def test_shortcuts_of_half_the_size_have_schedules():
+    """A squeeze-and-excitation block (Hu et al., 2018) whose shortcut is a convolution of stride 2: the rescaled operand
+    comes before the image from whose size its own follows."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 17]> g (float[n, 16, h, w] x) => (y) {
+          a = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, wide)
+          s = GlobalAveragePool (a)  g = Sigmoid (s)  b = Mul (a, g)
+          c = Conv <strides = [2, 2]> (x, narrow)
+          d = Add (b, c)  y = Relu (d)
+        }""")
+    rng = np.random.default_rng(7)
+    for name, shape in (("wide", (32, 16, 3, 3)), ("narrow", (32, 16, 1, 1))):
+        model.graph.initializer.append(numpy_helper.from_array((rng.standard_normal(shape) / 10).astype("f4"), name))
+    assert "not scheduled" not in treadle.compile(model).explain()
+    compare(model, [(1, 16, 9, 12), (2, 16, 8, 8), (1, 16, 1, 1)])

@@ -489,19 +489,31 @@ class KernelMaker {
     const PrimExpr& expression = is_variable ? y : x;
     if (variable == nullptr || expression.as<tir::VarNode>() != nullptr || AsConstInt(expression) != nullptr) return;
     if (!analyzer_->CanProveEqual(ToCaller(x), ToCaller(y))) return;
-    // Of variables that come before it, so that none is explained by itself.
     DerivedDim dim{{}, expression, {}, {}};
-    bool before = true, at_end = false;
     for (size_t i = 0; i < result_.variables.size(); ++i) {
       const tir::Var& own = result_.variables[i];
       if (own.get() == variable) dim.value = result_.values[i];
-      at_end = at_end || own.get() == variable;
       if (!arith::UsesVar(expression, [&](const tir::VarNode* var) { return var == own.get(); })) continue;
-      before = before && !at_end;
       dim.variables.push_back(own);
       dim.values.push_back(result_.values[i]);
     }
-    if (before && dim.value.defined()) found.push_back(std::move(dim));
+    if (dim.value.defined() && !FollowFrom(dim.values, dim.value)) found.push_back(std::move(dim));
+  }
+
+  /// Whether one of `values` is `value`, or derived from it: it would be explained by itself.
+  bool FollowFrom(std::vector<PrimExpr> values, const PrimExpr& value) const {
+    const auto among = [&](const PrimExpr& of) {
+      return std::any_of(values.begin(), values.end(), [&](const PrimExpr& v) { return arith::ExprDeepEqual(v, of); });
+    };
+    for (size_t i = 0; i < values.size(); ++i) {
+      for (const DerivedDim& dim : found) {
+        if (!arith::ExprDeepEqual(dim.value, values[i])) continue;
+        for (const PrimExpr& of : dim.values) {
+          if (!among(of)) values.push_back(of);
+        }
+      }
+    }
+    return among(value);
   }
 
   PrimExpr ToCaller(const PrimExpr& dim) const { return SubstituteDims(dim, result_.variables, result_.values); }
