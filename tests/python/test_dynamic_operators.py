@@ -373,6 +373,8 @@ def test_borders_of_one_dimension_whose_widths_the_run_knows(mode):
             y = Pad <mode = "{mode}"> (x, pads)
         }}""")
     compiled = treadle.compile(model)
+    # What stays is copied, not gathered by positions.
+    assert "dyn.nn.pad" in compiled.explain()
     assert compiled.outputs[0].shape[1] == 3
     rng = np.random.default_rng(5)
     for batch, size, left, right in ((2, 7, 3, 2), (1, 20, 0, 4), (3, 5, 4, 0), (1, 1, 0, 0), (2, 300, 40, 17)):

@@ -187,6 +187,10 @@ Term WithSizes(const Term& x, const Ints& sizes, const char* what) {
   return {n, n.Call("dyn.reshape", {x, Stack(dims)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}})};
 }
 
+bool KeepsSize(const Term& x, int64_t axis, const PrimExpr& size) {
+  return size.defined() && SameDim(size, x.shape()[static_cast<size_t>(axis)]);
+}
+
 Term SizeOfSampled(const Term& x, int axis, const Term& size) {
   const int64_t* known = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
   if (known != nullptr && *known > 0) return size;
@@ -663,8 +667,7 @@ DynamicScales ScalesOf(NodeImport& n, bool old) {
 bool KeepsSizes(NodeImport& n, const DynamicScales& r) {
   const auto elements = r.sizes.defined() ? n.ShapeElements(r.sizes) : std::nullopt;
   for (size_t i = 0; elements && i < r.axes.size(); ++i) {
-    const PrimExpr& own = TypeOf(n.In(0))->shape[static_cast<size_t>(r.axes[i])];
-    if (!(*elements)[i].defined() || !SameDim((*elements)[i], own)) return false;
+    if (!KeepsSize({n, n.In(0)}, r.axes[i], (*elements)[i])) return false;
   }
   return elements.has_value();
 }
@@ -674,9 +677,7 @@ Expr ResizeOuter(NodeImport& n, Expr y, const DynamicScales& r, const std::strin
                  const std::string& nearest) {
   const Expr x = n.In(0);
   const auto elements = n.ShapeElements(r.sizes);
-  auto same = [&](size_t d) {
-    return elements && (*elements)[d].defined() && StructuralEqual((*elements)[d], TypeOf(x)->shape[d]);
-  };
+  auto same = [&](size_t d) { return elements && KeepsSize({n, x}, static_cast<int64_t>(d), (*elements)[d]); };
   const DataType dtype = TypeOf(x)->dtype;
   if (!(same(0) && same(1)) && mode != "nearest" && dtype != DataType::Float(32) && dtype != DataType::Float(64)) {
     return ImportResizeByAxis(n);

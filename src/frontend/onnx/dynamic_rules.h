@@ -22,6 +22,8 @@ relay::Expr ImportDynamicFlatten(NodeImport& n, int axis);
 bool SliceIsDynamic(NodeImport& n);
 relay::Expr ImportDynamicSlice(NodeImport& n);
 relay::Expr ImportDynamicExpand(NodeImport& n);
+/// Whether a dimension is known to become as large as it is. `size`: null where nothing is known of it.
+bool KeepsSize(const Term& x, int64_t axis, const PrimExpr& size);
 /// The size (int64, a scalar or one element) that a dimension is resampled to: 0 where that is empty when the model
 /// runs.
 Term SizeOfSampled(const Term& x, int axis, const Term& size);

@@ -168,10 +168,10 @@ ResizePlan FromSizes(NodeImport& n, const Axes& axes, const Term& dims, const Te
   return {axes, rounded, scales.As(kFloat32)};
 }
 
-/// Whether a dimension is known to become as large as it is.
-bool KeepsSize(const Term& x, int64_t axis, const Term& size) {
-  const auto elements = x.node().ShapeElements(size);
-  return elements && (*elements)[0].defined() && SameDim((*elements)[0], x.shape()[static_cast<size_t>(axis)]);
+/// What is known of a size, or null.
+PrimExpr KnownSize(const Term& size) {
+  const auto elements = size.node().ShapeElements(size);
+  return elements ? (*elements)[0] : PrimExpr();
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ Expr ImportResizeByAxis(NodeImport& n) {
                    : std::vector<double>();
   for (int64_t i = 0; i < count; ++i) {
     if (!crop && !known.empty() && known[static_cast<size_t>(i)] == 1) continue;
-    if (!crop && by_sizes && KeepsSize(x, axes[static_cast<size_t>(i)], plan.sizes.Element(i))) continue;
+    if (!crop && by_sizes && KeepsSize(x, axes[static_cast<size_t>(i)], KnownSize(plan.sizes.Element(i)))) continue;
     const Term size = SizeOfSampled(x, static_cast<int>(axes[static_cast<size_t>(i)]), plan.sizes.Element(i));
     Term part = crop ? Stack({roi.Element(i), roi.Element(count + i)}) : roi;
     x = Term(n, n.Call("dyn.resize_axis", {x, size, plan.scales.Element(i), part},
