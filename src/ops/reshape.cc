@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that relabel or permute dimensions.
 #include <algorithm>
+#include <array>
 
 #include "ops/families.h"
 #include "ops/gradients.h"
@@ -48,9 +49,9 @@ struct Factors {
   }
 };
 
-/// total / part; AnyDim where it can't be known. ShapeError where it isn't exact; where only a run knows, `remainder`
-/// is what has to be 0 in it.
-PrimExpr DivideSizes(Factors total, const Factors& part, const std::string& what, PrimExpr* remainder) {
+/// total / part; AnyDim where it can't be known. ShapeError where it isn't exact; where only a run knows, the remainder
+/// has to be 0 in it.
+PrimExpr DivideSizes(const InferContext& context, Factors total, const Factors& part, const std::string& what) {
   Factors rest;
   for (const PrimExpr& dim : part.symbolic) {
     if (!total.Remove(dim)) rest.symbolic.push_back(dim);
@@ -68,17 +69,38 @@ PrimExpr DivideSizes(Factors total, const Factors& part, const std::string& what
   PrimExpr denominator = Dim(part.constant);
   for (const PrimExpr& dim : total.symbolic) numerator = DimMul(dim, numerator);
   for (const PrimExpr& dim : rest.symbolic) denominator = DimMul(dim, denominator);
-  if (remainder != nullptr && !IsAnyDim(numerator) && !IsAnyDim(denominator)) {
+  // The number of elements doesn't tell where another dimension is empty.
+  if (!IsAnyDim(numerator) && !IsAnyDim(denominator)) {
     const bool known = AsConstInt(denominator) != nullptr;
-    *remainder = tir::floormod(numerator, known ? denominator : tir::max(denominator, Dim(1)));
+    context.Equal(tir::floormod(numerator, known ? denominator : tir::max(denominator, Dim(1))), Dim(0));
   }
   return DimFloorDiv(numerator, denominator);
 }
 
-}  // namespace
+/// Dimensions that one is split into by the numbers after -4, of which one may be -1.
+std::array<PrimExpr, 2> SplitSize(const InferContext& context, const PrimExpr& whole, std::array<PrimExpr, 2> parts,
+                                  const std::string& what) {
+  for (size_t p = 0; p < 2; ++p) {
+    if (DimValue(parts[p]) != -1 || AsConstInt(parts[p]) == nullptr) continue;
+    if (DimValue(parts[1 - p]) < 1 && AsConstInt(parts[1 - p]) != nullptr) {
+      throw ShapeError(StrCat(what, ": only one of the numbers after -4 may be -1"));
+    }
+    Factors total, part;
+    total.Add(whole);
+    part.Add(parts[1 - p]);
+    parts[p] = DivideSizes(context, total, part, what);
+    return parts;
+  }
+  const PrimExpr product = DimMul(parts[0], parts[1]);
+  if (!IsAnyDim(whole) && !IsAnyDim(product) && !SameDim(whole, product) && !context.Equal(whole, product)) {
+    throw ShapeError(StrCat(what, ": ", ShapeText({whole}), " can't be split into ", ShapeText({parts[0], parts[1]})));
+  }
+  return parts;
+}
 
-Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>& newshape, bool allowzero,
-                             PrimExpr* remainder) {
+/// Resolves the codes of ReshapeAttrs::newshape. ShapeError where sizes don't match.
+Array<PrimExpr> ReshapeShape(const InferContext& context, const Array<PrimExpr>& shape, const Array<PrimExpr>& newshape,
+                             bool allowzero) {
   std::string what = StrCat("reshape of ", ShapeText(shape), " to ", ShapeText(newshape));
   auto next_dim = [&](size_t i) {
     if (i >= shape.size()) throw ShapeError(StrCat(what, ": no dimension ", i, " in the input"));
@@ -109,20 +131,9 @@ Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>
       out.push_back(DimMul(first, next_dim(src++)));
     } else if (*code == -4) {
       if (i + 2 >= newshape.size()) throw ShapeError(StrCat(what, ": -4 needs two numbers after it"));
-      PrimExpr whole = next_dim(src++);
-      PrimExpr parts[2] = {newshape[i + 1], newshape[i + 2]};
+      const PrimExpr whole = next_dim(src++);
+      const auto parts = SplitSize(context, whole, {newshape[i + 1], newshape[i + 2]}, what);
       i += 2;
-      for (int p = 0; p < 2; ++p) {
-        if (DimValue(parts[p]) != -1 || AsConstInt(parts[p]) == nullptr) continue;
-        Factors total, part;
-        total.Add(whole);
-        part.Add(parts[1 - p]);
-        if (DimValue(parts[1 - p]) < 1 && AsConstInt(parts[1 - p]) != nullptr) {
-          throw ShapeError(StrCat(what, ": only one of the numbers after -4 may be -1"));
-        }
-        parts[p] = DivideSizes(total, part, what, remainder);
-        break;
-      }
       out.push_back(parts[0]);
       out.push_back(parts[1]);
     } else {
@@ -138,14 +149,12 @@ Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>
     if (infer < 0 || !copied_to[i]) part.Add(out[i]);
   }
   if (infer >= 0) {
-    out.Set(static_cast<size_t>(infer), DivideSizes(total, part, what, remainder));
+    out.Set(static_cast<size_t>(infer), DivideSizes(context, total, part, what));
   } else if (total.symbolic.empty() && part.symbolic.empty() && total.constant != part.constant) {
     throw ShapeError(StrCat(what, ": ", total.constant, " elements can't become ", part.constant));
   }
   return out;
 }
-
-namespace {
 
 template <typename T>
 Array<T> Reversed(const Array<T>& items) {
@@ -157,19 +166,13 @@ Array<T> Reversed(const Array<T>& items) {
 Type ReshapeInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<ReshapeAttrs>();
-  PrimExpr remainder;
-  const Array<PrimExpr> shape = ReshapeShape(data->shape, attrs->newshape, attrs->allowzero, &remainder);
-  // The number of elements doesn't tell where another dimension is empty.
-  if (remainder.defined()) context.Equal(remainder, Dim(0));
-  return TensorType(shape, data->dtype);
+  return TensorType(ReshapeShape(context, data->shape, attrs->newshape, attrs->allowzero), data->dtype);
 }
 
 Type ReverseReshapeInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<ReshapeAttrs>();
-  PrimExpr remainder;
-  Array<PrimExpr> out = ReshapeShape(Reversed(data->shape), Reversed(attrs->newshape), attrs->allowzero, &remainder);
-  if (remainder.defined()) context.Equal(remainder, Dim(0));
+  const Array<PrimExpr> out = ReshapeShape(context, Reversed(data->shape), Reversed(attrs->newshape), attrs->allowzero);
   return TensorType(Reversed(out), data->dtype);
 }
 

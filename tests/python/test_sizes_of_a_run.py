@@ -699,3 +699,24 @@ def test_transforms_of_another_batch():
             feeds = {"x": floats(batch, 2, 3), **({} if known else {"s": np.array([2, 1, 3, 4])})}
             for found in both_forms(model, feeds):
                 assert found == [(2, 3, 4, 2)] if batch == 2 else "'it' (AffineGrid): " in found
+
+
+@pytest.mark.parametrize("cpu", ["native", "x86-64-v3", "x86-64-v2"])
+def test_packed_products_of_bytes_check_inner_sizes_of_empty_results(cpu):
+    """Of a size that no type tells; an ordinary reshape of no elements is right whatever the sizes are."""
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 19]>
+        f (uint8[a, b] x) => (int32[?, ?] y)
+        <int64[1] last = {{-1}}, int64[1] end = {{-100}}, int64[1] one = {{1}}, int64[1] back = {{-1}},
+         int8[7, 3] w = {{{", ".join(str(i) for i in range(21))}}}> {{
+          v = Slice (x, last, end, one, back)
+          y = MatMulInteger (v, w)
+        }}""")
+    compiled = tvm.compile(model, target=f"llvm -mcpu={cpu}")
+    assert compiled.run(None, {"x": np.ones((0, 7), np.uint8)})[0].shape == (0, 3)
+    x = np.arange(14, dtype=np.uint8).reshape(2, 7)
+    np.testing.assert_array_equal(compiled.run(None, {"x": x})[0], x[:, ::-1].astype(int) @ np.arange(21).reshape(7, 3))
+    for rows in (0, 2):
+        for size in (5, 8, 14):
+            with pytest.raises(tvm.Error, match=f"{size} and 7"):
+                compiled.run(None, {"x": np.ones((rows, size), np.uint8)})

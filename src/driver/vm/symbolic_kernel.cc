@@ -235,9 +235,18 @@ int OnlyOtherDimension(const Array<PrimExpr>& from, const Array<PrimExpr>& to) {
   return other;
 }
 
+Array<PrimExpr> WithoutOnes(const Array<PrimExpr>& shape) {
+  Array<PrimExpr> rest;
+  for (const PrimExpr& dim : shape) {
+    if (!tir::is_const_int(dim, 1)) rest.push_back(dim);
+  }
+  return rest;
+}
+
 /// A reshape keeps the number of elements: where one dimension alone may differ, its sizes tell a user more. Nothing
 /// has to be so where there are no elements.
-SizeEquality ElementsKept(const Array<PrimExpr>& from, const Array<PrimExpr>& to) {
+SizeEquality ElementsKept(const Array<PrimExpr>& before, const Array<PrimExpr>& after) {
+  const Array<PrimExpr> from = WithoutOnes(before), to = WithoutOnes(after);
   const int other = OnlyOtherDimension(from, to);
   if (other < 0) {
     return {ops::DimProduct(from, 0, from.size()), ops::DimProduct(to, 0, to.size()),

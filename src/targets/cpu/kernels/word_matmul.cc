@@ -54,13 +54,15 @@ relay::Call At(const Expr& call, const Span& span) {
 }
 
 /// The data of a product, its last dimension being `k`: weights round k up to whole words, so that they can't tell
-/// whether a size fits that only a run shows.
+/// whether a size fits that only a run shows. The dimension is split into 1 and `k`, as an ordinary reshape of no
+/// elements is right whatever the sizes are.
 Expr WithLength(const Expr& data, const TensorTypeNode* type, int64_t k, const Span& span) {
   const size_t last = type->shape.size() - 1;
   if (AsConstInt(type->shape[last]) != nullptr) return data;
-  std::vector<int64_t> shape(last, 0);
-  shape.push_back(k);
-  return At(MakeReshape(data, shape), span);
+  std::vector<int64_t> split(last, 0), joined(last, 0);
+  split.insert(split.end(), {-4, 1, k});
+  joined.push_back(-3);
+  return At(MakeReshape(At(MakeReshape(data, split), span), joined), span);
 }
 
 }  // namespace
