@@ -239,6 +239,26 @@ TEST(RelaxTails, LanesBeyondTheEndAreComputed) {
               Not(HasSubstr("if_then_else")));
 }
 
+/// A load right behind a masked store would wait for it: buffers that vectors fill have room for the last one.
+TEST(RelaxTails, VectorsMayEndBehindBuffersOfRunTimeLength) {
+  const auto after = [](const std::string& length, const std::string& place, const std::string& value) {
+    const std::string text =
+        "allocate(t: Pointer(global float32), float32, [" + length +
+        "]), storage_scope = \"global\";\nfor (i: int32, 0, n) { for (r: int32, 0, 4) vectorized " +
+        "{ if (((i*4) + r) < n) { t[" + place + "] = " + value + " } } }\nA[0] = t[0] + t[(n - 1)]";
+    return AsText(RelaxTails(ParsePrimFunc(kHead + text + "}"), LowerConfig()), false);
+  };
+  const std::string place = "((i*4) + r)", value = "@tir.exp(A[((i*4) + r)], dtype=float32)";
+  const std::string grown = after("n", place, value);
+  EXPECT_THAT(grown, HasSubstr("float32, [(n + 3)]"));
+  EXPECT_THAT(grown, HasSubstr("if ((i*4) < n) {"));
+  EXPECT_THAT(grown, HasSubstr("t[((i*4) + r)] = @tir.exp(@tir.if_then_else((((i*4) + r) < n), A[((i*4) + r)], 0f32"));
+  // Not where more follows in the buffer, elements are apart, or what is computed might fail.
+  EXPECT_THAT(after("(n*2)", place, value), Not(HasSubstr("if_then_else")));
+  EXPECT_THAT(after("(n*2)", "(((i*4) + r)*2)", value), Not(HasSubstr("if_then_else")));
+  EXPECT_THAT(after("n", place, "cast(float32, floordiv(n, r))"), Not(HasSubstr("n + 3")));
+}
+
 TEST(NarrowTails, OneFormIsEnoughForWhatNothingRepeats) {
   const char* text = "for (i: int32, 0, n) { for (r: int32, 0, 14) unroll { if (((i*14) + r) < n) { A[r] = 1f32 } } }";
   ExpectBody(NarrowTails, text, text);

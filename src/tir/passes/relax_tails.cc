@@ -2,10 +2,13 @@
 // Incomplete register tiles: where the end of a row of dynamic length cuts off part of an unrolled loop that fills a
 // local buffer, the elements beyond the end repeat the last one. What they hold is never used; the tile
 // is computed without a branch per element. Where the end cuts off lanes of a vectorised loop, all lanes are
-// computed, and only what is read from elsewhere is masked.
+// computed, and only what is read from elsewhere is masked. A buffer of a length that only a run knows, of which
+// vectors are stored up to its end, grows by what the last of them is too long: a load right behind a masked store
+// waits for it.
 #include <algorithm>
 #include <optional>
 
+#include "tir/buffer_replacer.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 
@@ -62,7 +65,7 @@ bool IsHarmless(const PrimExpr& e, const Var& lane) {
   PostOrderVisit(e, [&](const ObjectRef& node) {
     if (fails(node.as<DivNode>()) || fails(node.as<ModNode>())) harmless = false;
     if (fails(node.as<FloorDivNode>()) || fails(node.as<FloorModNode>())) harmless = false;
-    if (node.as<CallNode>()) harmless = false;
+    if (const auto* call = node.as<CallNode>()) harmless = harmless && EffectOf(call) == CallEffect::kPure;
     divides |= node.as<DivNode>() || node.as<ModNode>() || node.as<FloorDivNode>() || node.as<FloorModNode>();
     const auto* load = node.as<BufferLoadNode>();
     if (load == nullptr) return;
@@ -307,13 +310,125 @@ class TailRelaxer : public StmtMutator {
   arith::Analyzer analyzer_;
 };
 
+/// A store of a vector's lanes into a buffer, up to the buffer's end.
+struct VectorAtEnd {
+  const BufferStoreNode* store;
+  Var lane;
+  PrimExpr within;  ///< that a lane is before the end
+  PrimExpr others;  ///< the remaining conditions, the same for all lanes
+};
+
+std::optional<VectorAtEnd> VectorAtEndOf(const ForNode* loop, arith::Analyzer* analyzer) {
+  const auto* branch = loop->body.as<IfThenElseNode>();
+  if (loop->kind != ForKind::kVectorized || branch == nullptr || branch->else_case.defined()) return std::nullopt;
+  const auto* store = branch->then_case.as<BufferStoreNode>();
+  if (store == nullptr || store->buffer->shape.size() != 1 || AsConstInt(loop->extent) == nullptr) return std::nullopt;
+  const PrimExpr& extent = store->buffer->shape[0];
+  if (AsConstInt(extent) != nullptr || !is_zero(loop->min)) return std::nullopt;
+  const auto is_lane = [&](const VarNode* v) { return v == loop->loop_var.get(); };
+  VectorAtEnd result{store, loop->loop_var, PrimExpr(), make_bool(true)};
+  for (const PrimExpr& part : SplitConjunction(branch->condition)) {
+    if (!arith::UsesVar(part, is_lane)) {
+      result.others = result.others && part;
+      continue;
+    }
+    const auto* lt = part.as<LTNode>();
+    const auto* le = part.as<LENode>();
+    if (result.within.defined() || (lt == nullptr && le == nullptr) || arith::ReadsData(part)) return std::nullopt;
+    const PrimExpr beyond = lt != nullptr ? lt->a - lt->b : le->a - le->b - 1;  // below 0 within
+    if (!beyond.dtype().is_int() || !is_zero(analyzer->Simplify(store->indices[0] - extent - beyond)))
+      return std::nullopt;
+    result.within = part;
+  }
+  const std::vector<PrimExpr> linear = analyzer->DetectLinear(store->indices[0], {loop->loop_var});
+  if (!result.within.defined() || linear.size() != 2 || !is_one(analyzer->Simplify(linear[0]))) return std::nullopt;
+  if (!IsHarmless(store->value, loop->loop_var)) return std::nullopt;
+  return result;
+}
+
+/// Finds how many elements vectors at the ends of buffers take beyond them.
+class EndFinder : public StmtExprVisitor {
+ public:
+  std::unordered_map<const Object*, int64_t> beyond;  ///< by data pointer
+  Map<Buffer, Buffer> padded;                         ///< of those that are allocated once
+
+  void Find(const Stmt& body) {
+    VisitStmt(body);
+    for (const Buffer& buffer : allocated_) {
+      const Object* data = buffer->data.get();
+      auto it = beyond.find(data);
+      if (it == beyond.end()) continue;
+      if (allocations_[data] != 1 || opaque_.count(data) != 0) continue;
+      Buffer longer = buffer;
+      BufferNode* node = longer.CopyOnWrite();
+      node->shape = {buffer->shape[0] + make_const(buffer->shape[0].dtype(), it->second)};
+      padded.Set(buffer, longer);
+    }
+  }
+
+ protected:
+  using StmtExprVisitor::VisitExpr_;
+  using StmtExprVisitor::VisitStmt_;
+  void VisitStmt_(const AllocateNode* op) override {
+    ++allocations_[op->buffer->data.get()];
+    allocated_.push_back(op->buffer);
+    VisitStmt(op->body);
+  }
+  void VisitStmt_(const ForNode* op) override {
+    if (const auto end = VectorAtEndOf(op, &analyzer_)) {
+      int64_t& most = beyond[end->store->buffer->data.get()];
+      most = std::max(most, *AsConstInt(op->extent) - 1);
+    }
+    StmtExprVisitor::VisitStmt_(op);
+  }
+  void VisitExpr_(const VarNode* op) override { opaque_.insert(op); }  // its address goes elsewhere
+
+ private:
+  std::unordered_map<const Object*, int> allocations_;
+  std::vector<Buffer> allocated_;
+  std::unordered_set<const Object*> opaque_;
+  arith::Analyzer analyzer_;
+};
+
+/// Stores whole vectors at the ends of buffers that have room for them.
+class WholeVectors : public StmtMutator {
+ public:
+  explicit WholeVectors(const Map<Buffer, Buffer>& padded) : padded_(padded) {}
+
+ protected:
+  using StmtMutator::VisitStmt_;
+  Stmt VisitStmt_(const ForNode* op) override {
+    const auto end = VectorAtEndOf(op, &analyzer_);
+    if (!end || !padded_.Get(end->store->buffer)) return StmtMutator::VisitStmt_(op);
+    const BufferStoreNode* store = end->store;
+    Map<Var, PrimExpr> first;
+    first.Set(end->lane, make_zero(end->lane.dtype()));
+    const PrimExpr any = analyzer_.Simplify(end->others && Substitute(end->within, first));
+    const PrimExpr value = MaskedLoads(store->buffer, end->lane, end->within).Rewrite(store->value);
+    For loop = GetRef<For>(op);
+    loop.CopyOnWrite()->body = IfThenElse(any, BufferStore(store->buffer, value, store->indices, store->span), Stmt());
+    return loop;
+  }
+
+ private:
+  const Map<Buffer, Buffer>& padded_;
+  arith::Analyzer analyzer_;
+};
+
+Stmt StoreWholeVectors(const Stmt& body) {
+  EndFinder finder;
+  finder.Find(body);
+  if (finder.padded.empty()) return body;
+  return ReplaceBuffers(WholeVectors(finder.padded)(body), finder.padded);
+}
+
 }  // namespace
 
 PrimFunc RelaxTails(PrimFunc func, const LowerConfig& config) {
   if (config.simple_mode) return func;
   TailFinder finder;
   finder(func->body);
-  Stmt body = TailRelaxer(finder.refused)(func->body);
+  Stmt body = StoreWholeVectors(TailRelaxer(finder.refused)(func->body));
   return WithBody(std::move(func), body);
 }
 
