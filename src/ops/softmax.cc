@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and its logarithm, computed with the maximum subtracted, and dropout (of inference: the identity).
+#include <functional>
+
 #include "ops/families.h"
 #include "ops/gradients.h"
 #include "ops/infer.h"
@@ -58,6 +60,10 @@ struct SoftmaxParts {
         rest, [&](const Array<PrimExpr>& i) { return te::Sum(exp(With(i, j->var)), {j}); }, "softmax_sum",
         tag::kCommReduce);
   }
+  /// What is computed once of each sum.
+  Tensor OfSum(const std::function<PrimExpr(const PrimExpr&)>& value, const char* name) const {
+    return Compute(sum->shape, [&](const Array<PrimExpr>& i) { return value(sum(i)); }, name, tag::kSoftmaxOfSum);
+  }
   Array<PrimExpr> With(Array<PrimExpr> index, const PrimExpr& k) const {
     index.insert(axis, k);
     return index;
@@ -71,22 +77,23 @@ struct SoftmaxParts {
 Array<Tensor> SoftmaxCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   SoftmaxParts parts(attrs, inputs[0]);
   DataType dtype = OutTensor(out_type)->dtype;
-  // One division for a row.
   const PrimExpr one = tir::make_const(parts.x->dtype, 1.0);
+  const Tensor scale = parts.OfSum([&](const PrimExpr& sum) { return one / sum; }, "softmax_scale");
   return {Compute(
       inputs[0]->shape,
-      [&](const Array<PrimExpr>& i) { return tir::cast(dtype, parts.exp(i) * (one / parts.sum(parts.Without(i)))); },
-      "softmax", tag::kSoftmaxOutput)};
+      [&](const Array<PrimExpr>& i) { return tir::cast(dtype, parts.exp(i) * scale(parts.Without(i))); }, "softmax",
+      tag::kSoftmaxOutput)};
 }
 
 Array<Tensor> LogSoftmaxCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   SoftmaxParts parts(attrs, inputs[0]);
   DataType dtype = OutTensor(out_type)->dtype;
+  const Tensor log = parts.OfSum([](const PrimExpr& sum) { return tir::log(sum); }, "softmax_log");
   return {Compute(
       inputs[0]->shape,
       [&](const Array<PrimExpr>& i) {
         Array<PrimExpr> rest = parts.Without(i);
-        return tir::cast(dtype, parts.x(i) - parts.max(rest) - tir::log(parts.sum(rest)));
+        return tir::cast(dtype, parts.x(i) - parts.max(rest) - log(rest));
       },
       "log_softmax", tag::kSoftmaxOutput)};
 }

@@ -108,3 +108,21 @@ def test_rows_of_which_some_are_left_out(length):
     executor = treadle.contrib.graph_executor.GraphModule(built["default"](treadle.cpu()))
     executor.run(x=x)
     np.testing.assert_allclose(executor.get_output(0).numpy(), np.where(x < 0, 0, softmax(x)), rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3", "c"])
+@pytest.mark.parametrize("axis", (-1, 1, 0))
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
+def test_sizes_of_a_run(operator, axis, target):
+    """Vectors of a row end where the buffers do that hold it."""
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["a", "b", "c"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"], axis=axis)], "g", info[:1], info[1:])
+    compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+                               target=target)
+    for shape in ((2, 3, 1), (3, 2, 7), (1, 5, 16), (2, 1, 31), (4, 3, 49), (2, 17, 100), (0, 3, 4), (3, 0, 4)):
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32) * 4
+        e = np.exp(x.astype(np.float64) - x.max(axis=axis, keepdims=True, initial=-np.inf))
+        expected = e / e.sum(axis=axis, keepdims=True)
+        if operator == "LogSoftmax":
+            expected = np.log(expected)
+        np.testing.assert_allclose(compiled.run(None, {"x": x})[0], expected, rtol=5e-6, atol=2e-6)

@@ -25,6 +25,7 @@ inline constexpr const char* kMatmul = "matmul";  ///< (.., k) x (k, n), or tran
 inline constexpr const char* kBatchMatmul = "batch_matmul";
 inline constexpr const char* kConvTranspose = "conv_transpose";  ///< one convolution for each phase of the stride
 inline constexpr const char* kSoftmaxExp = "softmax_exp";
+inline constexpr const char* kSoftmaxOfSum = "softmax_of_sum";
 inline constexpr const char* kSoftmaxOutput = "softmax_output";
 // Convolutions: conv2d_nchw, depthwise_conv2d_nchw, group_conv2d_nhwc, conv1d_ncw, ...: kind, rank, layout in lower
 // case.

@@ -13,13 +13,17 @@ constexpr int64_t kLanes = 16;
 
 /// The computations of one softmax; blocks are null where it isn't one that is scheduled here.
 struct Softmax {
-  BlockRV max, exp, sum, output;
+  BlockRV max, exp, sum, of_sum, output;
 };
 
 Softmax PartsOf(Schedule& sch, const BlockRV& output) {
   Softmax parts;
   parts.output = output;
   for (const BlockRV& producer : sch.GetProducers(output)) {
+    if (TagOf(sch, producer).text == te::tag::kSoftmaxOfSum) parts.of_sum = producer;
+  }
+  if (!parts.of_sum.defined()) return parts;
+  for (const BlockRV& producer : sch.GetProducers(parts.of_sum)) {
     if (!IsReduction(sch, producer)) continue;
     for (const BlockRV& source : sch.GetProducers(producer)) {
       if (TagOf(sch, source).text != te::tag::kSoftmaxExp) continue;
@@ -81,13 +85,15 @@ bool ScheduleSoftmax(Schedule& sch, const BlockRV& output, std::set<std::string>
   rows.pop_back();
   const LoopRV at = rows.back();
   VectorizeRow(sch, row);
+  sch.ComputeAt(parts.of_sum, at);
+  sch.SetScope(parts.of_sum, 0, "local");
   ReduceRow(sch, parts.sum, at, done);
   sch.ComputeAt(parts.exp, at);
   VectorizeRow(sch, LoopsUnder(sch, parts.exp, at).back());
   ReduceRow(sch, parts.max, at, done);
   // At last: what is computed within a fused loop of dynamic extents would be tested for being a row.
   FuseParallel(sch, rows, work);
-  for (const BlockRV& block : {parts.exp, last}) done->insert(block->name);
+  for (const BlockRV& block : {parts.exp, parts.of_sum, last}) done->insert(block->name);
   return true;
 }
 
