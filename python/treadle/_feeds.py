@@ -2,7 +2,9 @@
 """What users give and get as inputs and outputs of models, and the executors' tensors. `infos`: TensorInfo by name."""
 from collections.abc import Mapping
 
-from . import _arguments, _encoded
+import numpy as np
+
+from . import _arguments, _core, _encoded
 from ._nd import _view, as_tensor
 from .error import DTypeError, Error
 
@@ -29,7 +31,14 @@ def to_tensors(inputs, infos):
     if not isinstance(inputs, Mapping):
         raise DTypeError(f"inputs are given as a dict by name, not as {type(inputs).__name__}; the inputs are: "
                          f"{', '.join(infos) or 'none'}")
-    return {name: _to_tensor(name, value, infos) for name, value in inputs.items()}
+    tensors = {}
+    for name, value in inputs.items():
+        info = infos.get(name)
+        # Most are arrays that can be shared as they are; of models with many inputs the rest takes noticeable time.
+        shareable = type(value) is np.ndarray and info is not None and not info.value_type
+        tensor = _core.nd_from_numpy(value) if shareable else None
+        tensors[name] = _to_tensor(name, value, infos) if tensor is None else tensor
+    return tensors
 
 
 def to_python(tensor, info):

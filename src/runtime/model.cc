@@ -81,16 +81,23 @@ size_t InputPosition(const Manifest& manifest, const std::string& name) {
 
 /// Checks and sets every input of a run.
 void SetAllInputs(const Manifest& manifest, const NamedTensors& inputs, ExecutionContext* context) {
-  std::vector<bool> is_set(manifest.inputs.size(), false);
-  for (const auto& [name, value] : inputs) {
-    size_t index = InputPosition(manifest, name);
-    CheckInput(manifest.inputs[index], value);
-    context->SetInput(index, value);
-    is_set[index] = true;
+  const TensorInfo* missing = nullptr;
+  size_t known = 0;
+  for (size_t i = 0; i < manifest.inputs.size(); ++i) {
+    const auto it = inputs.find(manifest.inputs[i].name);
+    if (it == inputs.end()) {
+      if (missing == nullptr) missing = &manifest.inputs[i];
+      continue;
+    }
+    CheckInput(manifest.inputs[i], it->second);
+    context->SetInput(i, it->second);
+    ++known;
   }
-  for (size_t i = 0; i < is_set.size(); ++i) {
-    if (is_set[i]) continue;
-    throw Error(StrCat("input \"", manifest.inputs[i].name, "\" is missing: expected ", manifest.inputs[i].str()));
+  if (known != inputs.size()) {
+    for (const auto& input : inputs) InputPosition(manifest, input.first);  // refuses the unknown one
+  }
+  if (missing != nullptr) {
+    throw Error(StrCat("input \"", missing->name, "\" is missing: expected ", missing->str()));
   }
 }
 

@@ -2,6 +2,7 @@
 // The virtual machine as an executor of models, and as a module.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "runtime/executors.h"
 #include "runtime/library_module.h"
@@ -16,7 +17,10 @@ class VmExecution final : public ExecutionContext {
  public:
   VmExecution(std::shared_ptr<const VmModel> model, size_t num_inputs,
               std::shared_ptr<const std::vector<TensorInfo>> outputs)
-      : machine_(std::move(model)), inputs_(num_inputs), outputs_(outputs->size()), declared_(std::move(outputs)) {}
+      : machine_(std::move(model)), inputs_(num_inputs), outputs_(outputs->size()), declared_(std::move(outputs)) {
+    for (const NDArray& constant : machine_.model().constants()) constants_.push_back(constant.data_ptr());
+    std::sort(constants_.begin(), constants_.end(), std::less<>());
+  }
 
   void SetInput(size_t index, const NDArray& value) override {
     inputs_[index] = FitsKernels(value) ? value : value.Copy();
@@ -33,6 +37,9 @@ class VmExecution final : public ExecutionContext {
   void SetThreads(int threads) override { machine_.SetThreads(threads); }
   void Run() override {
     for (NDArray& output : outputs_) output = NDArray();
+    taken_.clear();
+    for (const NDArray& input : inputs_) taken_.push_back(input.data_ptr());
+    std::sort(taken_.begin(), taken_.end(), std::less<>());
     ObjectRef result = machine_.InvokeEntry(std::vector<ObjectRef>(inputs_.begin(), inputs_.end()));
     const auto* tuple = result.as<AdtValueNode>();
     if (tuple == nullptr && outputs_.size() == 1) {
@@ -101,16 +108,11 @@ class VmExecution final : public ExecutionContext {
     CheckDeclared(index);
     shared_.resize(outputs_.size());
     shared_[index] = outputs_[index].read_only();
-    for (const NDArray& input : inputs_) {
-      shared_[index] = shared_[index] || input.data_ptr() == outputs_[index].data_ptr();
-    }
-    for (size_t i = 0; i < index; ++i) {
-      shared_[index] =
-          shared_[index] || (outputs_[i].defined() && outputs_[i].data_ptr() == outputs_[index].data_ptr());
-    }
-    for (const NDArray& constant : machine_.model().constants()) {
-      shared_[index] = shared_[index] || constant.data_ptr() == outputs_[index].data_ptr();
-    }
+    const void* data = outputs_[index].data_ptr();
+    const auto at = std::lower_bound(taken_.begin(), taken_.end(), data, std::less<>());
+    const bool taken = at != taken_.end() && *at == data;
+    if (taken || std::binary_search(constants_.begin(), constants_.end(), data, std::less<>())) shared_[index] = true;
+    if (!taken) taken_.insert(at, data);
   }
 
   /// What the compiler took a result to be, it is: types that were derived wrongly end here, not in a caller's hands.
@@ -129,6 +131,8 @@ class VmExecution final : public ExecutionContext {
   std::vector<NDArray> bound_;  ///< where results are wanted; empty, or null tensors: anywhere
   std::shared_ptr<const std::vector<TensorInfo>> declared_;
   std::vector<bool> shared_;
+  // Sorted: decoders have hundreds of inputs, results and constants.
+  std::vector<const void*> constants_, taken_;  ///< places of constants; of inputs and of results so far
 };
 
 class VmExecutable final : public Executable {
