@@ -88,6 +88,20 @@ void KeepStates(MemoryProgram* program) {
   }
 }
 
+/// Large results share no memory with others: a context lets the run write them where the caller gets them, rather than
+/// copying them in the end (GraphContext::BindOutput).
+void KeepResults(MemoryProgram* program) {
+  constexpr int64_t kLeastBytes = 1 << 15;  // a copy of fewer takes less than a microsecond
+  const int end = static_cast<int>(program->steps.size());
+  for (PlannedStep& step : program->steps) {
+    if (step.call == nullptr) continue;
+    for (int id : step.outputs) {
+      const PlannedTensor& result = program->tensors[static_cast<size_t>(id)];
+      if (result.last_use == end && result.alias_of < 0 && result.bytes >= kLeastBytes) step.memory_from = 0;
+    }
+  }
+}
+
 /// Whether the host or a target has the option -link-params.
 bool LinksParams(const BuildTargets& targets) {
   bool wanted = targets.host->GetIntAttr("link-params", 0) != 0;
@@ -132,6 +146,7 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
   BranchNames branches;
   if (planner == MemoryPlanner::kArena) branches = PlanBranches(targets.default_target(), &program);
   KeepStates(&program);
+  if (planner == MemoryPlanner::kArena) KeepResults(&program);
   code.plan = PlanMemory(program, planner, targets.default_device(), rule);
   Externals externals;
   auto kernel_symbol = [&](const Function& func, int device_type) {

@@ -82,7 +82,7 @@ class BufferCollector {
       return;
     }
     for (int input : step.inputs) {
-      if (result_.of_tensor[input] < 0) continue;
+      if (result_.of_tensor[input] < 0 || step.memory_from >= 0) continue;
       const Buffer& buffer = BufferOf(input);
       if (buffer.last == index && buffer.device_type == tensor.device_type &&
           MayWriteInPlace(program_, step, input, rule_)) {
