@@ -339,7 +339,7 @@ RowTile ChooseRowTile(int64_t channels, int64_t width) {
   for (int64_t t : {6, 4, 3, 2}) {
     if (tile == 1 && channels % t == 0) tile = t;
   }
-  if (width < 0) return {tile, 8};
+  if (width < 0) return {tile, 16};
   return {tile, width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4};
 }
 
