@@ -421,7 +421,10 @@ TEST(KernelsTest, DynamicRowsOfAProductThatPacksHaveNoBlocks) {
 TEST(KernelsTest, PhasesOfFewChannelsFillVectors) {
   // 4 phases of 3 channels.
   EXPECT_EQ(BestField("conv2d_transpose.phases", Transposed(32, 13, 3, 4, 2), "avx2", "oc_block"), 8);
-  EXPECT_EQ(BestField("conv2d_transpose.phases", Transposed(32, 13, 3, 4, 2), "avx512", "oc_block"), 16);
+  // 4 phases of one channel: neighbours in a row.
+  EXPECT_EQ(BestField("conv2d_transpose.phases", Transposed(64, 32, 1, 4, 2), "avx2", "oc_block"), 0);
+  EXPECT_EQ(BestField("conv2d_transpose.phases", Transposed(64, 32, 1, 4, 2), "avx512", "oc_block"), 0);
+  EXPECT_EQ(BestField("conv2d_transpose.phases", Transposed(64, 32, 24, 4, 2), "avx512", "oc_block"), 16);
 }
 
 TEST_P(EveryMachine, PlansOfGraphsCostAndReplay) {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ops/change_layout.h"
+#include "ops/conv.h"
 #include "ops/infer.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
@@ -163,21 +164,24 @@ class ConvTransposePlanNode : public PlanNode {
   template <typename R>
   static void Reflect(R& r) {
     r.Field("ic_block", &ConvTransposePlanNode::ic_block).Doc("channels of a block of the input; 0: plain");
-    r.Field("oc_block", &ConvTransposePlanNode::oc_block).Doc("channels of a block of the phases");
+    r.Field("oc_block", &ConvTransposePlanNode::oc_block)
+        .Doc("channels of a block of the phases; 0: input, phases and result are plain, computed along rows");
     r.Field("blocked_result", &ConvTransposePlanNode::blocked_result)
         .Doc("phases have blocks of their own, in which the result stays; else it is plain");
   }
   ChannelLayout In() const { return {ic_block}; }
   ChannelLayout Result() const { return blocked_result ? ChannelLayout{oc_block} : ChannelLayout(); }
+  bool IsByRows() const { return oc_block == 0; }
   /// Channels of the convolution. Those of a result that has no blocks go to the next block with zeros.
   PhaseChannels Channels(int64_t ic, int64_t oc, int64_t phases) const {
-    const int64_t each = Result().PaddedChannels(oc), all = RoundUp(phases * each, oc_block);
+    const int64_t each = Result().PaddedChannels(oc);
+    const int64_t all = IsByRows() ? phases * each : RoundUp(phases * each, oc_block);
     return {all, In().PaddedChannels(ic), each};
   }
 };
 
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
-  constexpr int64_t kBlock = 16, kHalfBlock = 8;
+  constexpr int64_t kBlock = 16, kHalfBlock = 8, kFewChannels = 16, kVeryFewChannels = 4;
   const auto& p = *problem.as<ConvProblemNode>();
   const int lanes = machine.vector_lanes(32);
   const ChannelLayout out = relay::PaddedLayout(p.oc, lanes);
@@ -196,15 +200,24 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
     }
   }
   std::vector<Plan> plans;
-  for (const auto& [block, blocked] : results) {
-    for (const int64_t input : inputs) {
-      plans.push_back(Make<Plan, ConvTransposePlanNode>([&, block = block, blocked = blocked](auto& plan) {
-        plan.ic_block = input;
-        plan.oc_block = block;
-        plan.blocked_result = blocked;
-      }));
-    }
+  auto add = [&](int64_t input, int64_t block, bool blocked) {
+    plans.push_back(Make<Plan, ConvTransposePlanNode>([&](auto& plan) {
+      plan.ic_block = input;
+      plan.oc_block = block;
+      plan.blocked_result = blocked;
+    }));
+  };
+  // The last layer of a generator or of a detector of text has one output channel, or three.
+  const int64_t channels = p.oc * p.stride_h * p.stride_w;
+  const bool by_rows = channels <= (p.is_static() ? kFewChannels : kVeryFewChannels);
+  if (by_rows && !p.is_static() && !exists) {
+    add(0, 0, false);
+    return plans;
   }
+  for (const auto& [block, blocked] : results) {
+    for (const int64_t input : inputs) add(input, block, blocked);
+  }
+  if (by_rows && p.is_static()) add(0, 0, false);
   return plans;
 }
 
@@ -230,6 +243,21 @@ Problem PhaseProblem(const ConvProblemNode& p, const PhaseGroup& group, const Co
   });
 }
 
+/// The same where it is computed along rows.
+Problem RowProblem(const ConvProblemNode& phases) {
+  return Make<Problem, RowConvProblemNode>([&](auto& rows) {
+    rows.batch = phases.batch;
+    rows.ic = phases.ic;
+    rows.ih = phases.ih + phases.pad_t + phases.pad_b;
+    rows.iw = phases.iw + phases.pad_l + phases.pad_r;
+    rows.oc = phases.oc;
+    rows.oh = phases.oh;
+    rows.ow = phases.ow;
+    rows.kh = phases.kh;
+    rows.kw = phases.kw;
+  });
+}
+
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
   const auto& p = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<ConvTransposePlanNode>();
@@ -237,7 +265,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   double sums = 0, elements = 0;
   for (const PhaseGroup& group : GroupsOf({p.kh, p.kw}, {p.stride_h, p.stride_w})) {
     const Problem phases = PhaseProblem(p, group, plan);
-    const double cycles = DefaultPlan(*schedule::FindKernel(kDirectConv), phases, machine).cycles;
+    const Problem asked = plan.IsByRows() ? RowProblem(*phases.as<ConvProblemNode>()) : phases;
+    const char* kernel = plan.IsByRows() ? kRowConv : kDirectConv;
+    const double cycles = DefaultPlan(*schedule::FindKernel(kernel), asked, machine).cycles;
     if (cycles < 0) return -1;
     const auto& s = *phases.as<ConvProblemNode>();
     sums += cycles;
@@ -253,7 +283,8 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
 std::string WhyNotPlan(const Problem&, const Machine&, const Plan& chosen) {
   const auto& plan = *chosen.as<ConvTransposePlanNode>();
   auto is_block = [](int64_t block) { return block == 8 || block == 16; };
-  const bool fits = (plan.ic_block == 0 || is_block(plan.ic_block)) && is_block(plan.oc_block);
+  if (plan.IsByRows() && (plan.ic_block != 0 || plan.blocked_result)) return "rows are of plain channels";
+  const bool fits = (plan.ic_block == 0 || is_block(plan.ic_block)) && (plan.IsByRows() || is_block(plan.oc_block));
   return fits ? "" : "blocks are of 8 or 16 channels";
 }
 
@@ -267,7 +298,7 @@ struct PhaseConvs {
   /// The convolution of a group: (N, phase and channel, H, W[, block]) in blocks of the plan.
   Expr Convolve(const PhaseGroup& group) const {
     const ChannelLayout in = plan.In(), out{plan.oc_block};
-    const std::string kernel_layout = BlockedKernelLayout(in.block, out.block);
+    const std::string kernel_layout = plan.IsByRows() ? "OIHW" : BlockedKernelLayout(in.block, out.block);
     Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
       conv.padding = {group.taps[0] - 1, group.taps[1] - 1, s.taps[0] - 1, s.taps[1] - 1};
       conv.data_layout = in.axes();
@@ -276,9 +307,10 @@ struct PhaseConvs {
     });
     const PhaseChannels channels = plan.Channels(s.in_channels, s.out_channels, group.Phases());
     const NDArray& weight = call->args[1].as<ConstantNode>()->data;
-    Expr kernel = LayoutTransform(relay::Constant(PhaseKernel(weight, s, group, channels)), "OIHW", kernel_layout);
-    static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
-    return relay::Call(op, {data, kernel}, attrs, {}, call->span);
+    Expr kernel = relay::Constant(PhaseKernel(weight, s, group, channels));
+    static const Op blocked = Op::Get("nn.contrib_conv2d_NCHWc"), plain = Op::Get("nn.conv2d");
+    if (plan.IsByRows()) return relay::Call(plain, {data, kernel}, attrs, {}, call->span);
+    return relay::Call(blocked, {data, LayoutTransform(kernel, "OIHW", kernel_layout)}, attrs, {}, call->span);
   }
 
   /// The phases of a group, with dimensions of their own: (N, PH, PW, C, H, W[, block]).
@@ -288,7 +320,7 @@ struct PhaseConvs {
     int64_t channels = s.out_channels;
     if (layout.is_blocked()) {
       channels = layout.PaddedChannels(s.out_channels) / layout.block;
-    } else {
+    } else if (!plan.IsByRows()) {
       phases = LayoutTransform(phases, ChannelLayout{plan.oc_block}.axes(), "NCHW");
       phases = MakeStridedSlice(phases, {0}, {group.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
     }
