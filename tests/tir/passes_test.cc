@@ -421,6 +421,19 @@ TEST(VectorizeLoop, WhatAllLanesDecideAlikeIsDecidedOnce) {
              "A[ramp(0, 1, 4)] = @tir.if_then_else((n == 1), broadcast(A[0], 4), A[ramp(n, 1, 4)], dtype=float32x4)");
 }
 
+/// As the dimensions of a transpose whose order a run gives: each condition would double what is read.
+TEST(VectorizeLoop, ManyDecisionsAreLeftToTheLanes) {
+  std::string index = "i";
+  for (int k = 0; k < 20; ++k) {
+    index = "(select((n == " + std::to_string(k) + "), " + std::to_string(k) + ", i) + " + index + ")";
+  }
+  const PrimFunc func =
+      ParsePrimFunc(std::string(kHead) + "for (i: int32, 0, 4) vectorized { A[i] = A[" + index + "] } }");
+  const std::string after = AsText(VectorizeLoop(func, LowerConfig()), false);
+  EXPECT_THAT(after, Not(HasSubstr("@tir.if_then_else")));
+  EXPECT_LT(after.size(), 4000u);
+}
+
 /// Channels in vectors of four, those of one operand after 36 of another: lanes of a vector are on one side.
 TEST(VectorizeLoop, GroupsOfLanesThatALimitDoesNotCutAreOnOneSideOfIt) {
   const auto expect = [](const std::string& condition, const std::string& decided) {
