@@ -19,8 +19,6 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PASSING = ROOT / "tests/data/onnx_passing.txt"
-#: Cases that may be refused where no size is known when compiling.
-REFUSED_SYMBOLIC = PASSING.with_name("onnx_refused_symbolic.txt")
 TABLE = ROOT / "docs/onnx-support.md"
 # Drawn from a generator that the standard doesn't specify: only types and shapes can be compared.
 RANDOM = re.compile(r"test_(bernoulli|training_dropout(?!_zero_ratio)|dropout_random|multinomial|random)")
@@ -198,10 +196,9 @@ def main():
     results = run_all(names, options.symbolic, options.target)
     count = collections.Counter(status for status, _ in results.values())
     print(f"{len(results)} cases: " + ", ".join(f"{number} {status}" for status, number in count.most_common()))
-    refused = set(REFUSED_SYMBOLIC.read_text().split())
     failed = False
     for name, (status, why) in results.items():
-        expected = status in ("pass", "none") or name in refused if options.symbolic else status == "pass"
+        expected = status in (("pass", "none") if options.symbolic else ("pass",))
         missed = options.check and not expected
         failed = failed or missed
         if status in ("wrong", "crash") or missed or (options.why and status == "refused"):

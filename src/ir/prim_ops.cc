@@ -129,6 +129,12 @@ PrimExpr make_zero(DataType dtype) {
   return make_const(dtype, int64_t{0});
 }
 
+PrimExpr zero_bits(DataType dtype) {
+  const DataType scalar = dtype.element_of();
+  if (scalar.is_integral() || (ActsAsFloat(scalar) && scalar.bits() >= 16)) return make_zero(dtype);
+  return broadcast(reinterpret(scalar, IntImm(DataType::UInt(scalar.bits()), 0)), dtype.lanes());
+}
+
 namespace {
 
 double LargestFinite(DataType dtype) {

@@ -47,6 +47,9 @@ PrimExpr make_const(DataType dtype, double value);
 PrimExpr make_const(DataType dtype, int64_t value);
 inline PrimExpr make_const(DataType dtype, int value) { return make_const(dtype, static_cast<int64_t>(value)); }
 PrimExpr make_zero(DataType dtype);
+/// A value whose bits are all 0, as masked loads leave in the lanes they don't read. Unlike `make_zero` for every type
+/// that is stored, also those without a zero (float8_e8m0fnu) or without arithmetic (float4_e2m1fn).
+PrimExpr zero_bits(DataType dtype);
 inline PrimExpr make_bool(bool value, int lanes = 1) { return make_const(DataType::Bool(lanes), int64_t{value}); }
 /// Least and greatest finite value; of floats lowest() and max().
 PrimExpr min_value(DataType dtype);

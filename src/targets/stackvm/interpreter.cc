@@ -35,6 +35,12 @@ double RoundTo(int code, int bits, double value) {
   return DecodeFloat(format, EncodeFloat(format, value));
 }
 
+/// Whether registers hold the type's values. Of types without arithmetic (float4_e2m1fn, float8_e8m0fnu) they hold the
+/// bits, as of integers.
+bool IsReal(DataType t) {
+  return t.is_floating() && (t.bits() >= 32 || runtime::SmallFloatFormat(t.element_of()).has_value());
+}
+
 int64_t WrapTo(int code, int bits, int64_t value) {
   if (bits >= 64) return value;
   const int shift = 64 - bits;
@@ -80,7 +86,7 @@ Register LoadElement(const char* base, DataType t, int64_t index) {
   };
   if (t.is_bool()) {
     r.i = *p != 0 ? 1 : 0;
-  } else if (t.is_integral()) {
+  } else if (!IsReal(t)) {
     switch (t.bytes()) {
       case 1:
         r.i = read(int8_t{});
@@ -95,7 +101,7 @@ Register LoadElement(const char* base, DataType t, int64_t index) {
         r.i = read(int64_t{});
         break;
     }
-    r.i = WrapTo(t.code(), t.bits(), r.i);
+    r.i = WrapTo(t.is_int() ? DataType::kInt : DataType::kUInt, t.bits(), r.i);
   } else if (t.is_float() && t.bits() == 32) {
     r.f = read(float{});
   } else if (t.is_float() && t.bits() == 64) {
@@ -112,7 +118,7 @@ void StoreElement(char* base, DataType t, int64_t index, Register value) {
   auto write = [&](auto v) { std::memcpy(p, &v, sizeof(v)); };
   if (t.is_bool()) {
     write(static_cast<int8_t>(value.i != 0));
-  } else if (t.is_integral()) {
+  } else if (!IsReal(t)) {
     switch (t.bytes()) {
       case 1:
         write(static_cast<int8_t>(value.i));
@@ -142,15 +148,15 @@ void StoreElement(char* base, DataType t, int64_t index, Register value) {
 }
 
 uint64_t BitsOf(DataType t, Register r) {
-  if (!t.is_floating()) return static_cast<uint64_t>(r.i);
+  if (!IsReal(t)) return static_cast<uint64_t>(r.i);
   if (t.bits() == 64) return std::bit_cast<uint64_t>(r.f);
   if (t.bits() == 32) return std::bit_cast<uint32_t>(static_cast<float>(r.f));
   return EncodeFloat(FormatOf(t), r.f);
 }
 Register FromBits(DataType t, uint64_t bits) {
   Register r{};
-  if (!t.is_floating()) {
-    r.i = WrapTo(t.code(), t.bits(), static_cast<int64_t>(bits));
+  if (!IsReal(t)) {
+    r.i = WrapTo(t.is_int() ? DataType::kInt : DataType::kUInt, t.bits(), static_cast<int64_t>(bits));
   } else if (t.bits() == 64) {
     r.f = std::bit_cast<double>(bits);
   } else if (t.bits() == 32) {

@@ -3,6 +3,7 @@
 
 #include "targets/stackvm/program.h"
 #include "treadle/runtime/byte_stream.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::targets {
 namespace {
@@ -115,7 +116,8 @@ std::vector<VmInstruction> ReadCode(ByteReader* reader) {
 
 DataType ReadDType(ByteReader* reader) {
   const DataType t(reader->Read<DLDataType>());
-  const bool known = t.lanes() == 1 && t.bits() >= 1 && t.bits() <= 64 && (t.is_integral() || t.is_floating());
+  const bool stored = t.is_integral() || t.is_floating() || runtime::SmallFloatFormat(t).has_value();
+  const bool known = t.lanes() == 1 && t.bits() >= 1 && t.bits() <= 64 && stored;
   if (!known) reader->Fail("unknown dtype of a buffer");
   return t;
 }

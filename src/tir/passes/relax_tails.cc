@@ -45,7 +45,7 @@ class MaskedLoads : public FoldingMutator {
     const PrimExpr load = GetRef<PrimExpr>(op);
     if (op->buffer->data.same_as(own_->data)) return load;
     if (!arith::UsesVar(load, [&](const VarNode* v) { return v == lane_.get(); })) return load;
-    return if_then_else(condition_, load, make_zero(load.dtype()));
+    return if_then_else(condition_, load, zero_bits(load.dtype()));
   }
 
  private:

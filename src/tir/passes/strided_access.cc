@@ -139,7 +139,7 @@ class StrideCoalescer : public FoldingMutator {
       PrimExpr vector = BufferLoad(load->buffer, {Ramp(base, make_const(index_type, 1), lanes)}, load->span);
       if (mask.defined()) {
         vector = CallIntrin(vector.dtype(), "tir.masked_load",
-                            {vector, MaskOf(mask, k * (lanes - 1), *stride), make_zero(vector.dtype())});
+                            {vector, MaskOf(mask, k * (lanes - 1), *stride), zero_bits(vector.dtype())});
       }
       vectors.push_back(vector);
     }
@@ -175,8 +175,8 @@ class StrideCoalescer : public FoldingMutator {
     PrimExpr vector =
         BufferLoad(load->buffer, {Ramp(at->base + make_const(type, first), make_const(type, 1), count)}, load->span);
     if (!mask.defined()) return Shuffle({vector}, picked);
-    vector = CallIntrin(vector.dtype(), "tir.masked_load", {vector, AnyOf(mask, readers), make_zero(vector.dtype())});
-    return select(mask, Shuffle({vector}, picked), make_zero(load->dtype));
+    vector = CallIntrin(vector.dtype(), "tir.masked_load", {vector, AnyOf(mask, readers), zero_bits(vector.dtype())});
+    return select(mask, Shuffle({vector}, picked), zero_bits(load->dtype));
   }
 
   /// Whether any of some lanes is set, for each list of them.

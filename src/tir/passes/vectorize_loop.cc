@@ -193,7 +193,7 @@ class Vectorizer : public FoldingMutator {
       return load;
     }
     if (!mask_.defined()) return load;
-    return CallIntrin(load.dtype(), "tir.masked_load", {load, mask_, make_zero(load.dtype())});
+    return CallIntrin(load.dtype(), "tir.masked_load", {load, mask_, zero_bits(load.dtype())});
   }
 
   PrimExpr VisitExpr_(const CallNode* op) override {
