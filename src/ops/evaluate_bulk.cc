@@ -15,6 +15,7 @@
 #include "treadle/ops/attrs/reduce.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/evaluate.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::ops {
 namespace {
@@ -326,14 +327,28 @@ void ProductTile(const float* u, const float* v, float* z, int64_t rows, int64_t
   for (int64_t i = 0; i < rows; ++i) std::copy(sums[i], sums[i] + columns, z + i * n);
 }
 
-/// Matrix products of float32 over broadcast batches: sums in the order of k, each product rounded, as the operator's
+bool IsFactorInBulk(DataType dtype) {
+  return dtype == DataType::Float(32) || dtype.is_float16() || dtype.is_bfloat16();
+}
+
+/// Elements of float32, float16 or bfloat16 as float32.
+NDArray Widened(const NDArray& x) {
+  if (x.dtype() == DataType::Float(32)) return x;
+  NDArray out = NDArray::Empty(x.shape(), DataType::Float(32));
+  for (int64_t i = 0; i < x.size(); ++i) {
+    out.Data<float>()[i] = static_cast<float>(runtime::LoadDouble(x.dtype(), x.data_ptr(), i));
+  }
+  return out;
+}
+
+/// Matrix products in float32 over broadcast batches: sums in the order of k, each product rounded, as the operator's
 /// own loops give.
 std::optional<NDArray> Product(const NDArray& x, const NDArray& y, bool transpose_x, bool transpose_y,
                                const Shape& shape) {
   const size_t rank = shape.size();
-  if (x.dtype() != DataType::Float(32) || y.dtype() != DataType::Float(32)) return std::nullopt;
+  if (!IsFactorInBulk(x.dtype()) || !IsFactorInBulk(y.dtype())) return std::nullopt;
   if (rank < 2 || x.shape().size() < 2 || y.shape().size() < 2) return std::nullopt;
-  const NDArray a = Rows(x, transpose_x), b = Rows(y, transpose_y);
+  const NDArray a = Rows(Widened(x), transpose_x), b = Rows(Widened(y), transpose_y);
   const int64_t m = shape[rank - 2], n = shape[rank - 1], depth = a.shape().back();
   NDArray out = NDArray::Empty(shape, DataType::Float(32));
   if (out.size() == 0) return out;
@@ -442,8 +457,9 @@ bool IsReducedInBulk(const std::string& op, DataType dtype) {
   return (op == "sum" && dtype == DataType::Int(32)) || ((op == "sum" || op == "mean") && dtype == DataType::Float(32));
 }
 
-bool IsProductInBulk(const std::string& op, DataType dtype) {
-  return (op == "nn.dense" || op == "nn.matmul" || op == "nn.batch_matmul") && dtype == DataType::Float(32);
+bool IsProductInBulk(const std::string& op, DataType factor, DataType dtype) {
+  const bool product = op == "nn.dense" || op == "nn.matmul" || op == "nn.batch_matmul";
+  return product && IsFactorInBulk(factor) && dtype == DataType::Float(32);
 }
 
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,

@@ -248,7 +248,9 @@ class Folder : public ExprMutator {
     const Expr typed = Typed(pre, call);
     // Computed as it is, an index out of range would take the nearest element in silence.
     CheckConstantIndices(typed.as<CallNode>());
-    const bool in_bulk = tensor != nullptr && ops::IsProductInBulk(op->name, tensor->dtype);
+    const auto* factor = typed.as<CallNode>()->args[0]->checked_type().as<TensorTypeNode>();
+    const bool in_bulk =
+        tensor != nullptr && factor != nullptr && ops::IsProductInBulk(op->name, factor->dtype, tensor->dtype);
     const double macs = TotalMacCount(typed);
     double& spent = in_bulk ? bulk_macs_ : macs_;
     if (macs > 0 && spent + macs > (in_bulk ? kMaxBulkMacs : kMaxMacs)) return Expr();

@@ -115,6 +115,13 @@ TEST(EvaluateInBulk, MatrixProductsAreThoseOfTheOperators) {
   float last = 0;
   for (int64_t k = 0; k < 4; ++k) last += c.Data<float>()[12 + k * 3 + 2] * d.Data<float>()[k * 5 + 4];
   EXPECT_EQ(shared->Data<float>()[29], last);
+  // Factors of half precision are summed in float32.
+  const auto halves = [&](const NDArray& x) {
+    return runtime::FromDoubles(runtime::ToDoubles(x), x.shape(), DataType::Float(16));
+  };
+  const auto widened = EvaluateInBulk(Op::Get("nn.matmul"), {halves(c), halves(d)}, transposed, one.get());
+  ASSERT_TRUE(widened);
+  EXPECT_EQ(runtime::ToDoubles(*widened), runtime::ToDoubles(*shared));
   // Sums of other element types are the operators' own business.
   const NDArray bytes = runtime::FromInt64s({1, 2, 3, 4}, {2, 2}, DataType::Int(8));
   const TensorType of_bytes(std::vector<int64_t>{2, 2}, DataType::Int(32));
