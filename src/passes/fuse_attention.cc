@@ -16,6 +16,8 @@
 namespace treadle::relay {
 namespace {
 
+const DataType kWide = DataType::Float(32);
+
 /// Two matrices of a product, the second as (.., n, k).
 struct Product {
   Expr left, right;
@@ -38,9 +40,15 @@ const CallNode* WithoutNan(const CallNode* call) {
                                                                                   : nullptr;
 }
 
+/// Formats that attention is found in. Products of all of them are summed in float32.
+bool IsFloat(DataType dtype) { return dtype == kWide || dtype.is_float16() || dtype.is_bfloat16(); }
+
 bool IsFloatMatrix(const TensorTypeNode* type) {
-  return type != nullptr && type->dtype == DataType::Float(32) && type->shape.size() >= 2;
+  return type != nullptr && IsFloat(type->dtype) && type->shape.size() >= 2;
 }
+
+/// `e` in float32, of operands in the format of `pre`.
+Expr Widened(const Expr& e, const Expr& pre) { return TensorTypeOf(pre)->dtype == kWide ? e : ops::MakeCast(e, kWide); }
 
 /// Dimensions of the last two axes.
 Array<PrimExpr> MatrixOf(const TensorTypeNode* type) {
@@ -188,7 +196,7 @@ class AttentionFuser : public MixedModeMutator {
     return fused.defined() ? fused : post;
   }
 
-  /// A product of float32 matrices with equal batches and a first operand as it is.
+  /// A product of matrices of one format with equal batches and a first operand as it is.
   static bool IsPlain(const CallNode* call) {
     const auto* attrs = call->attrs_as<ops::BatchMatmulAttrs>();
     const auto *a = TensorTypeOf(call->args[0]), *b = TensorTypeOf(call->args[1]);
@@ -198,7 +206,7 @@ class AttentionFuser : public MixedModeMutator {
       if (!SameSize(a->shape[i], b->shape[i])) return false;
     }
     const auto* out = call->type_as<TensorTypeNode>();
-    return out != nullptr && out->dtype == DataType::Float(32);
+    return out != nullptr && a->dtype == b->dtype && out->dtype == a->dtype;
   }
 
   /// The number of values of the product with them.
@@ -227,13 +235,16 @@ class AttentionFuser : public MixedModeMutator {
     return same ? shared : std::vector<SharedHeads>();
   }
 
-  /// Reshapes that only group the batch.
+  /// Reshapes that only group the batch, and changes of format: models of 16 bits may state softmax in float32.
   Expr SkipReshapes(Expr e) {
     for (;;) {
-      const CallNode* reshape = AsCallOf(e, "reshape");
-      if (reshape == nullptr) reshape = AsCallOf(e, "dyn.reshape");
-      if (reshape == nullptr || uses_[reshape] > 1 || !KeepsMatrix(reshape)) return e;
-      e = reshape->args[0];
+      const auto* call = e.as<CallNode>();
+      if (call == nullptr || uses_[call] > 1) return e;
+      const std::string& name = OpName(call);
+      const bool reshape = (name == "reshape" || name == "dyn.reshape") && KeepsMatrix(call);
+      const bool cast = name == "cast" && IsFloatMatrix(TensorTypeOf(e)) && IsFloatMatrix(TensorTypeOf(call->args[0]));
+      if (!reshape && !cast) return e;
+      e = call->args[0];
     }
   }
 
@@ -283,7 +294,7 @@ class AttentionFuser : public MixedModeMutator {
   /// the number of keys, or be known to nobody (a causal mask plus one that an input gives): the run compares both.
   static bool IsMask(const Expr& e, const TensorTypeNode* scores) {
     const auto* mask = TensorTypeOf(e);
-    if (mask == nullptr || mask->dtype != DataType::Float(32) || mask->shape.empty()) return false;
+    if (mask == nullptr || !IsFloat(mask->dtype) || mask->shape.empty()) return false;
     const size_t rank = mask->shape.size(), skip = scores->shape.size() - rank;
     if (rank > scores->shape.size()) return false;
     const PrimExpr &keys = scores->shape.back(), &masked = mask->shape.back();
@@ -384,7 +395,11 @@ class AttentionFuser : public MixedModeMutator {
     }
     // One zero does for scores whose number the run decides.
     const PrimExpr masked = AsConstInt(type->shape.back()) != nullptr ? type->shape.back() : PrimExpr(int64_t{1});
-    Expr mask = scores.mask.defined() ? Mutate(scores.mask) : ops::MakeZeros({masked}, DataType::Float(32));
+    const Expr mask =
+        scores.mask.defined() ? Widened(Mutate(scores.mask), scores.mask) : ops::MakeZeros({masked}, kWide);
+    query = Widened(query, scores.product->args[0]);
+    key = Widened(key, scores.product->args[1]);
+    value = Widened(value, mixed->args[1]);
     Expr result = ops::CallOp("nn.attention", {query, key, value, mask}, MakeAttrs<ops::AttentionAttrs>([&](auto& a) {
                                 a.scale = scores.scale * (shared.empty() ? 1 : shared[0].scale);
                                 a.zero_masked_rows = scores.zero_masked_rows;
@@ -393,7 +408,9 @@ class AttentionFuser : public MixedModeMutator {
     Array<PrimExpr> shape = type->shape;
     shape.Set(shape.size() - 1, mixed->type_as<TensorTypeNode>()->shape.back());
     if (!shared.empty()) result = regroup(result, heads, 1, shape.back());
-    return WithBatch(result, TensorType(shape, type->dtype).get(), mixed->type_as<TensorTypeNode>());
+    const auto* out = mixed->type_as<TensorTypeNode>();
+    result = WithBatch(result, TensorType(shape, kWide).get(), out);
+    return result.defined() && out->dtype != kWide ? ops::MakeCast(result, out->dtype) : result;
   }
 
   std::unordered_map<const Object*, int> uses_;

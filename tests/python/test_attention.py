@@ -2,6 +2,7 @@
 """Attention as exporters write it: recognised, and equal to its definition."""
 import json
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.parser
@@ -399,6 +400,40 @@ def test_bfloat16_in_blocks_of_keys():
                                pass_config={"relay.precision": "bf16", "schedule.plans": records})
     assert '"key_block":48' in compiled.explain()
     np.testing.assert_allclose(compiled.run(None, x)[0], definition(x, True, ("Div", 3.0)), rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16"])
+@pytest.mark.parametrize("wide_softmax", [False, True])
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64-v3 -emulate-intrinsics=1"])
+@pytest.mark.parametrize("case", [
+    dict(batch=1, heads=2, queries=20, keys=37, size=16, values=32, mask=(1, 1, 20, 37)),
+    dict(batch="b", heads=2, queries="m", keys="n", size=24, values=32, mask=("b", 1, "m", "n")),
+])
+def test_models_of_16_bits(dtype, wide_softmax, target, case):
+    """Softmax as the model states it, or, as PyTorch's do, in float32."""
+    model, shapes = attention_model(**case)
+    graph = model.graph
+    for value in [*graph.input, *graph.output]:
+        value.type.tensor_type.elem_type = getattr(TensorProto, dtype)
+    numbers = np.dtype("float16" if dtype == "FLOAT16" else ml_dtypes.bfloat16)
+    graph.initializer[0].CopyFrom(numpy_helper.from_array(np.asarray(3, numbers), "scale"))
+    if wide_softmax:
+        index, softmax = next((i, node) for i, node in enumerate(graph.node) if node.op_type == "Softmax")
+        before = helper.make_node("Cast", [softmax.input[0]], ["wide"], to=TensorProto.FLOAT)
+        after = helper.make_node("Cast", ["weights"], [softmax.output[0]], to=getattr(TensorProto, dtype))
+        softmax.input[0], softmax.output[0] = "wide", "weights"
+        graph.node.insert(index, before)
+        graph.node.insert(index + 2, after)
+    compiled = treadle.compile(model, target=target, threads=1)
+    assert "attention" in compiled.explain()
+    rng = np.random.default_rng(3)
+    for b, m, n in ((2, 3, 16), (1, 15, 31)):
+        sizes = {"b": b, "m": m, "n": n}
+        x = {name: rng.standard_normal([sizes.get(d, d) for d in shape]).astype(numbers) for name, shape in shapes.items()}
+        result = compiled.run(None, x)[0]
+        assert result.dtype == numbers
+        expected = definition({name: value.astype(np.float64) for name, value in x.items()}, True, ("Div", 3.0))
+        np.testing.assert_allclose(result.astype(np.float64), expected, rtol=0, atol=2e-3 if dtype == "FLOAT16" else 2e-2)
 
 
 def masked(op, batch, mask, fixed):

@@ -226,17 +226,30 @@ class ProductNarrower : public MixedModeMutator {
     return ops::MakeCast(Call(call->op, args, call->attrs, {}, call->span), out);
   }
 
-  /// Attention with operands in bfloat16, where its products are those of pairs; else null.
+  /// What is widened from bfloat16; null where `e` isn't.
+  static Expr WidenedFrom(const Expr& e, const Expr& pre) {
+    const auto *cast = AsCallOf(e, "cast"), *typed = AsCallOf(pre, "cast");
+    if (cast == nullptr || typed == nullptr || !TensorTypeOf(typed->args[0])->dtype.is_bfloat16()) return Expr();
+    return cast->args[0];
+  }
+
+  /// Attention with operands in bfloat16, as the model states them or the user asks for, where its products are those
+  /// of pairs; else null.
   Expr NarrowAttention(const CallNode* pre, const CallNode* call) {
     constexpr int64_t kLeastQueries = 8;
-    if (!request_.narrow.is_bfloat16() || !pairs_.dots || IsKept(pre, kept_)) return Expr();
+    Array<Expr> stated;
+    for (size_t i = 0; i < 3; ++i) {
+      if (const Expr narrow = WidenedFrom(call->args[i], pre->args[i]); narrow.defined()) stated.push_back(narrow);
+    }
+    const bool asked = request_.narrow.is_bfloat16() && !IsKept(pre, kept_);
+    if (!pairs_.dots || (!asked && stated.size() < 3)) return Expr();
     const auto* query = TensorTypeOf(pre->args[0]);
     const size_t rank = query->shape.size();
     const int64_t *queries = AsConstInt(query->shape[rank - 2]), *size = AsConstInt(query->shape[rank - 1]);
     const bool pays = queries != nullptr && *queries >= kLeastQueries && size != nullptr && *size % 2 == 0;
     if (!pays || query->dtype != kWide || !IsStatic(TensorTypeOf(pre->args[1]))) return Expr();
     Array<Expr> args = call->args;
-    for (size_t i = 0; i < 3; ++i) args.Set(i, Cast(args[i], request_.narrow));
+    for (size_t i = 0; i < 3; ++i) args.Set(i, stated.size() == 3 ? stated[i] : Cast(args[i], request_.narrow));
     return Call(call->op, args, call->attrs, {}, call->span);
   }
 
