@@ -30,8 +30,8 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
 /// Whether EvaluateInBulk reduces elements of that type: int32 exactly, float32 in float64.
 bool IsReducedInBulk(const std::string& op, DataType dtype);
 
-/// Whether EvaluateInBulk computes matrix products of factors of one type in the other, which the interpreter takes long
-/// for.
+/// Whether EvaluateInBulk computes matrix products, which the interpreter takes long for, of factors of one type in the
+/// other.
 bool IsProductInBulk(const std::string& op, DataType factor, DataType dtype);
 
 /// What is known of small integer tensors, element by element. Keeps what it has found for each expression: use one
