@@ -311,3 +311,19 @@ def test_convolutions_without_input_channels_are_their_bias(op, weights, group, 
     size = 3 if op == "Conv" else 7
     expected = np.broadcast_to(bias.reshape(4, *[1] * (x.ndim - 2)), (2, 4, *[size] * (x.ndim - 2)))
     np.testing.assert_array_equal(run(made, {"x": x}, target, level), expected)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("shape", [(2, 0, 3), (2, 0, 3, 3), (2, 0, 3, 3, 3)])
+def test_convolutions_of_bytes_without_input_channels_are_their_bias(shape, dynamic, target, level):
+    """As ONNX Runtime computes them: 40 * 0.1 * 0.2 / 0.3 + 7 is 9.67, rounded to 10."""
+    window = len(shape) - 2
+    constants = {"w": np.zeros(shape, "int8"), "xs": np.float32(0.1), "xz": np.uint8(3), "ws": np.float32(0.2),
+                 "wz": np.int8(0), "ys": np.float32(0.3), "yz": np.uint8(7), "b": np.array([40, -9], "int32")}
+    x = np.zeros((1, 0, *[4] * window), "uint8")
+    node = helper.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"])
+    expected = np.broadcast_to(np.array([10, 6], "uint8").reshape(1, 2, *[1] * window), (1, 2, *[2] * window))
+    np.testing.assert_array_equal(run(model([node], {"x": x}, constants, dynamic), {"x": x}, target, level), expected)
+    node = helper.make_node("ConvInteger", ["x", "w"], ["y"])
+    made = model([node], {"x": x}, {"w": constants["w"]}, dynamic)
+    np.testing.assert_array_equal(run(made, {"x": x}, target, level), np.zeros(expected.shape, "int32"))

@@ -386,13 +386,16 @@ Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t w
   if (shape.size() < 3 || shape.size() > 5) {
     n.Unsupported(StrCat("operands of rank ", shape.size(), " aren't implemented"));
   }
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) n.Invalid("the weights have a dimension of 0");
+  // Sums over no input channels are 0.
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i != 1 && shape[i] == 0) n.Invalid("the weights have a dimension of 0");
+  }
   if (n.Rank(x) != static_cast<int>(shape.size())) n.Invalid("operand and weights differ in rank");
   Window w = ReadWindow(n, {shape.begin() + 2, shape.end()});
   int64_t groups = n.Int("group", 1);
   if (groups < 1 || shape[0] % groups != 0) n.Invalid(StrCat("'group' is ", groups));
   const bool bytes = IsByte(n.DType(x)) && IsByte(n.DType(weight));
-  if (bytes && w.spatial <= 2 && w.run_time.empty() && IsOneNumber(n, x_zero) &&
+  if (bytes && shape[1] != 0 && w.spatial <= 2 && w.run_time.empty() && IsOneNumber(n, x_zero) &&
       (!n.Has(weight_zero) || n.Rank(weight_zero) <= 1)) {
     return ByteConv(n, {x, x_zero, weight, weight_zero}, w, groups, shape[0]);
   }
