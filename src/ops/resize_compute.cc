@@ -226,35 +226,60 @@ PrimExpr Weighted(const std::vector<Tap>& taps, const Tensor& from, Array<PrimEx
   return total;
 }
 
-/// Of neighbouring axes, rows first: between them elements stay where they are, so that few are gathered for the
-/// columns. Where each column reads and with which weight is the same for all rows.
+/// The sum over all combinations of taps along the first of the axes, as many as there are `bases`; the first axis is
+/// outermost.
+PrimExpr SumOfTaps(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
+                   const std::vector<Tensor>& bases, const Array<PrimExpr>& i) {
+  std::vector<std::vector<Tap>> taps;
+  for (size_t d = 0; d < bases.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]], bases[d](i[axes[d]])));
+  std::function<PrimExpr(size_t, const Array<PrimExpr>&)> sum = [&](size_t d, const Array<PrimExpr>& at) {
+    if (d == bases.size()) return tir::cast(kCoord, data(at));
+    PrimExpr total;
+    for (const Tap& tap : taps[d]) {
+      Array<PrimExpr> next = at;
+      next.Set(axes[d], tap.index);
+      PrimExpr term = sum(d + 1, next) * tap.weight;
+      total = total.defined() ? total + term : term;
+    }
+    return total;
+  };
+  return sum(0, i);
+}
+
+/// A stage of all elements that are resampled along all axes but the last.
+Tensor ResampledRows(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
+                     const Array<PrimExpr>& out_shape) {
+  const size_t last = axes.size() - 1;
+  Array<PrimExpr> shape = out_shape;
+  shape.Set(axes[last], data->shape[axes[last]]);
+  std::vector<Tensor> bases;
+  for (size_t d = 0; d < last; ++d) bases.push_back(dims[d].Bases(StrCat("resize_base", d)));
+  return te::ComputeStage(
+      shape, [&](const Array<PrimExpr>& i) { return SumOfTaps(dims, data, axes, bases, i); }, "resize_rows",
+      Map<String, ObjectRef>{{String(te::kRowAxis), IntImm(DataType::Int(64), static_cast<int64_t>(axes[last - 1]))}});
+}
+
+/// Of neighbouring axes, all but the last first, row by row: there elements stay where they are, so that few are
+/// gathered for the columns. Where each column reads and with which weight is the same for all rows.
 Value ByRows(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
              const Array<PrimExpr>& out_shape, bool linear) {
-  Array<PrimExpr> shape = out_shape;
-  shape.Set(axes[1], data->shape[axes[1]]);
-  const Tensor row_bases = dims[0].Bases("resize_base0"), column_bases = dims[1].Bases("resize_base1");
-  Tensor rows = te::ComputeStage(
-      shape,
-      [&](const Array<PrimExpr>& i) {
-        const PrimExpr& row = i[axes[0]];
-        return Weighted(dims[0].Taps(row, row_bases(row)), data, i, axes[0]);
-      },
-      "resize_rows",
-      Map<String, ObjectRef>{{String(te::kRowAxis), IntImm(DataType::Int(64), static_cast<int64_t>(axes[0]))}});
+  const size_t last = axes.size() - 1;
+  const Tensor column_bases = dims[last].Bases(StrCat("resize_base", last));
+  const Tensor rows = last == 0 ? data : ResampledRows(dims, data, axes, out_shape);
   const size_t count = linear ? 2 : 4;
-  const Array<PrimExpr> columns{out_shape[axes[1]]};
-  const int64_t* width = AsConstInt(data->shape[axes[1]]);
+  const Array<PrimExpr> columns{out_shape[axes[last]]};
+  const int64_t* width = AsConstInt(data->shape[axes[last]]);
   const DataType place = DataType::Int(width != nullptr && *width <= INT32_MAX ? 32 : 64);
   std::vector<Tensor> places, weights;
   for (size_t k = 0; k < count; ++k) {
-    auto tap = [&, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0], column_bases(i[0]))[k]; };
+    auto tap = [&, k](const Array<PrimExpr>& i) { return dims[last].Taps(i[0], column_bases(i[0]))[k]; };
     places.push_back(Compute(
         columns, [&](const Array<PrimExpr>& i) { return tir::cast(place, tap(i).index); }, StrCat("resize_place", k),
         "resize_table"));
     weights.push_back(Compute(
         columns, [&](const Array<PrimExpr>& i) { return tap(i).weight; }, StrCat("resize_weight", k), "resize_table"));
   }
-  return [rows, places, weights, axis = axes[1]](const Array<PrimExpr>& i) {
+  return [rows, places, weights, axis = axes[last]](const Array<PrimExpr>& i) {
     std::vector<Tap> taps;
     for (size_t k = 0; k < places.size(); ++k) {
       taps.push_back({tir::cast(DataType::Int(64), places[k](i[axis])), weights[k](i[axis])});
@@ -263,26 +288,11 @@ Value ByRows(const std::vector<Resampler>& dims, const Tensor& data, const std::
   };
 }
 
-/// The sum over all combinations of taps, the first dimension outermost.
+/// Each element by itself.
 Value ByTaps(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes) {
   std::vector<Tensor> bases;
   for (size_t d = 0; d < dims.size(); ++d) bases.push_back(dims[d].Bases(StrCat("resize_base", d)));
-  return [&dims, data, axes, bases](const Array<PrimExpr>& i) {
-    std::vector<std::vector<Tap>> taps;
-    for (size_t d = 0; d < axes.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]], bases[d](i[axes[d]])));
-    std::function<PrimExpr(size_t, const Array<PrimExpr>&)> sum = [&](size_t d, const Array<PrimExpr>& at) {
-      if (d == axes.size()) return tir::cast(kCoord, data(at));
-      PrimExpr total;
-      for (const Tap& tap : taps[d]) {
-        Array<PrimExpr> next = at;
-        next.Set(axes[d], tap.index);
-        PrimExpr term = sum(d + 1, next) * tap.weight;
-        total = total.defined() ? total + term : term;
-      }
-      return total;
-    };
-    return sum(0, i);
-  };
+  return [&dims, data, axes, bases](const Array<PrimExpr>& i) { return SumOfTaps(dims, data, axes, bases, i); };
 }
 
 /// The nearest elements, columns first: those of a row are gathered once for all rows that repeat it, from places that
@@ -332,9 +342,9 @@ Value ValueOf(const ResizeAttrs& attrs, const std::vector<Resampler>& dims, cons
     Tensor sampled = Antialiased(dims, data, axes, out->shape);
     return [sampled](const Array<PrimExpr>& i) { return sampled(i); };
   }
-  const bool planes = axes.size() == 2 && axes[0] + 1 == axes[1];
-  const bool shrinks_columns = dims.size() > 1 && dims[1].shrinks();  // known to: of few columns, rows need all
-  if (planes && !shrinks_columns && !IsEmptyDim(out->shape[axes[1]])) {
+  const bool neighbours = axes.back() - axes.front() + 1 == axes.size();
+  const bool shrinks_columns = dims.size() > 1 && dims.back().shrinks();  // known to: of few columns, rows need all
+  if (neighbours && !shrinks_columns && !IsEmptyDim(out->shape[axes.back()])) {
     return ByRows(dims, data, axes, out->shape, attrs.method == "linear");
   }
   return ByTaps(dims, data, axes);
