@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators along dynamic axes, or with dynamic factors. Semantics: NumPy transpose; ONNX Resize-19.
 #include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "ops/dynamic.h"
 #include "ops/infer.h"
@@ -197,20 +200,50 @@ Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const T
   return SumSampleWindows(MakeSampleWindows(in, size, taps, place, weight, ""), x, axis, "");
 }
 
-/// The sum of the 2 or 4 elements around the position.
-PrimExpr Interpolated(const ResizeAxisAttrs* a, const AxisSampler& sampler, const Tensor& x, const Array<PrimExpr>& i) {
-  const size_t axis = sampler.Axis();
-  PrimExpr position = sampler.Coordinate(i[axis]), base = tir::floor(position);
+/// Where the elements around each position lie in the axis and what they count; both are the same for all rows.
+struct AxisTaps {
+  std::vector<Tensor> places, weights;
+};
+
+Tensor AxisTable(const PrimExpr& size, const std::string& name, const std::function<PrimExpr(const PrimExpr&)>& value) {
+  return Compute({size}, [&](const Array<PrimExpr>& i) { return value(i[0]); }, name, "resize_table");
+}
+
+AxisTaps MakeAxisTaps(const ResizeAxisAttrs* a, const AxisSampler& sampler, const PrimExpr& size) {
+  AxisTaps taps;
+  if (a->method == "nearest") {
+    taps.places.push_back(AxisTable(size, "resize_place", [&](const PrimExpr& i) { return sampler.Nearest(i); }));
+    return taps;
+  }
+  // Once: places and weights that belong to different ones, for a position rounds either way, would be wrong.
+  const Tensor base =
+      AxisTable(size, "resize_base", [&](const PrimExpr& i) { return tir::floor(sampler.Coordinate(i)); });
   const bool cubic = a->method == "cubic";
-  PrimExpr sum, total;
   for (int offset = cubic ? -1 : 0; offset <= (cubic ? 2 : 1); ++offset) {
-    PrimExpr from = base + sampler.F(offset), weight = sampler.Weight(tir::abs(from - position));
-    if (cubic && a->exclude_outside) weight = tir::select(sampler.Inside(from), weight, sampler.F(0));
-    PrimExpr term = Weighted(x(At(i, axis, sampler.ClampIndex(from))), weight);
+    const std::string suffix = std::to_string(taps.places.size());
+    const auto from = [&](const PrimExpr& i) { return base(i) + sampler.F(offset); };
+    taps.places.push_back(
+        AxisTable(size, "resize_place" + suffix, [&](const PrimExpr& i) { return sampler.ClampIndex(from(i)); }));
+    taps.weights.push_back(AxisTable(size, "resize_weight" + suffix, [&](const PrimExpr& i) {
+      const PrimExpr weight = sampler.Weight(tir::abs(from(i) - sampler.Coordinate(i)));
+      return cubic && a->exclude_outside ? tir::select(sampler.Inside(from(i)), weight, sampler.F(0)) : weight;
+    }));
+  }
+  return taps;
+}
+
+/// The nearest element, or the sum of the 2 or 4 elements around the position.
+PrimExpr Interpolated(const ResizeAxisAttrs* a, const AxisTaps& taps, const Tensor& x, const Array<PrimExpr>& i,
+                      size_t axis) {
+  const auto element = [&](size_t k) { return x(At(i, axis, taps.places[k](i[axis]))); };
+  if (taps.weights.empty()) return element(0);
+  PrimExpr sum, total;
+  for (size_t k = 0; k < taps.places.size(); ++k) {
+    const PrimExpr weight = taps.weights[k](i[axis]), term = Weighted(element(k), weight);
     sum = sum.defined() ? sum + term : term;
     total = total.defined() ? total + weight : weight;
   }
-  return cubic && a->exclude_outside ? tir::div(sum, tir::cast(x->dtype, total)) : sum;
+  return a->method == "cubic" && a->exclude_outside ? tir::div(sum, tir::cast(x->dtype, total)) : sum;
 }
 
 Array<Tensor> ResizeAxisCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -220,16 +253,16 @@ Array<Tensor> ResizeAxisCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
   AxisSampler sampler(a, inputs, out->shape[axis]);
   Tensor smooth;
-  if (a->antialias && a->method != "nearest") smooth = Antialiased(a, sampler, x, out);
+  AxisTaps taps;
+  if (a->antialias && a->method != "nearest") {
+    smooth = Antialiased(a, sampler, x, out);
+  } else {
+    taps = MakeAxisTaps(a, sampler, out->shape[axis]);
+  }
   return {Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {
-        PrimExpr value;
-        if (a->method == "nearest") {
-          value = x(At(i, axis, sampler.Nearest(i[axis])));
-        } else {
-          value = smooth.defined() ? smooth(i) : Interpolated(a, sampler, x, i);
-        }
+        const PrimExpr value = smooth.defined() ? smooth(i) : Interpolated(a, taps, x, i, axis);
         if (a->transform != "tf_crop_and_resize") return value;
         return tir::select(sampler.Inside(sampler.Coordinate(i[axis])), value,
                            SaturatedConst(out->dtype, a->extrapolation_value));
