@@ -323,6 +323,9 @@ class AttentionFuser : public MixedModeMutator {
     is_static = is_static && AsConstInt(scores.product->type_as<TensorTypeNode>()->shape.back()) != nullptr;
     // Sizes that the run decides are for one kernel, of any number of queries. Fewer values would be mostly what fills
     // vectors.
+    // Widening all keys takes longer than one query saves.
+    const bool widened = TensorTypeOf(scores.product->args[1])->dtype != kWide;
+    if (!is_static && widened && group == 1 && rows != nullptr && *rows < kFewRows) return false;
     if (!is_static) return *values >= kVector;
     return (rows != nullptr && *rows * group >= kFewRows) || (*size % kVector == 0 && *values % kVector == 0);
   }
