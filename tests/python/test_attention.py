@@ -436,6 +436,15 @@ def test_models_of_16_bits(dtype, wide_softmax, target, case):
         np.testing.assert_allclose(result.astype(np.float64), expected, rtol=0, atol=2e-3 if dtype == "FLOAT16" else 2e-2)
 
 
+def test_single_queries_of_16_bits_widen_no_keys():
+    """Of an unknown number, that takes longer than attention saves."""
+    for queries, found in ((1, False), (4, True)):
+        model, _ = attention_model(batch=1, heads=2, queries=queries, keys="n", size=64, values=64, scale=None)
+        for value in [*model.graph.input, *model.graph.output]:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT16
+        assert ("nn.attention" in treadle.compile(model, threads=1).explain()) == found
+
+
 def masked(op, batch, mask, fixed):
     """A model of com.microsoft's attention, 4 steps of 8 numbers in 2 heads, and operands with a mask of this shape."""
     shapes = {name: (batch, 4, 8) for name in ("qkv" if op == "MultiHeadAttention" else "q")}
