@@ -176,7 +176,8 @@ PrimExpr Weighted(const PrimExpr& value, const PrimExpr& weight) {
 /// With a kernel as wide as the factor asks for: the elements in reach of each position.
 Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const Tensor& x, const TensorTypeNode* out) {
   const size_t axis = sampler.Axis();
-  const PrimExpr in = sampler.in(), size = out->shape[axis], scale = tir::min(sampler.Scale(), sampler.F(1));
+  const PrimExpr& in = sampler.in();
+  const PrimExpr size = out->shape[axis], scale = tir::min(sampler.Scale(), sampler.F(1));
   const int64_t radius = a->method == "linear" ? 1 : 2;
   // Sizes are rounded to the nearest at most: the factor is at least (size - 1/2) / in, or 1. Both ends of a window may
   // be rounded to the next element.
@@ -262,7 +263,7 @@ Array<Tensor> ResizeAxisCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   return {Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {
-        const PrimExpr value = smooth.defined() ? smooth(i) : Interpolated(a, taps, x, i, axis);
+        PrimExpr value = smooth.defined() ? smooth(i) : Interpolated(a, taps, x, i, axis);
         if (a->transform != "tf_crop_and_resize") return value;
         return tir::select(sampler.Inside(sampler.Coordinate(i[axis])), value,
                            SaturatedConst(out->dtype, a->extrapolation_value));

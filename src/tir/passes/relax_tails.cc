@@ -42,7 +42,7 @@ class MaskedLoads : public FoldingMutator {
  protected:
   using FoldingMutator::VisitExpr_;
   PrimExpr VisitExpr_(const BufferLoadNode* op) override {
-    const PrimExpr load = GetRef<PrimExpr>(op);
+    PrimExpr load = GetRef<PrimExpr>(op);
     if (op->buffer->data.same_as(own_->data)) return load;
     if (!arith::UsesVar(load, [&](const VarNode* v) { return v == lane_.get(); })) return load;
     return if_then_else(condition_, load, zero_bits(load.dtype()));

@@ -309,7 +309,7 @@ class Vectorizer : public FoldingMutator {
   /// around parts that they share, and what has become of these is remembered.
   Var Bound(const Var& var, DataType dtype) {
     auto it = lets_.find(var.get());
-    const Var before = it == lets_.end() ? var : Downcast<Var>(it->second);
+    Var before = it == lets_.end() ? var : Downcast<Var>(it->second);
     if (before.dtype() == dtype) return before;
     if (it != lets_.end()) Forget();
     if (var.dtype() == dtype) {

@@ -180,7 +180,7 @@ Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
   return {Compute(
       shape,
       [&](const Array<PrimExpr>& i) {
-        const PrimExpr word = PackedWord(weight, k_first, i);
+        PrimExpr word = PackedWord(weight, k_first, i);
         if (DimValue(words) == DimValue(shape[rank - 1])) return word;
         return tir::if_then_else(i[rank - 1] < words, word, tir::make_zero(kWord));
       },
@@ -234,7 +234,7 @@ void RegisterWordOps(const WordOps& ops, const std::string& numbers, const std::
       .Arguments({{"data", "Tensor", data}, {"weight", "Tensor", weight}})
       .AttrsType<DenseAttrs>()
       .SupportLevel(11)
-      .Relation(std::move(dense))
+      .Relation(dense)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(WordDenseMacs))
       .Set(kCompute, std::move(compute));
@@ -243,7 +243,7 @@ void RegisterWordOps(const WordOps& ops, const std::string& numbers, const std::
       .Arguments({{"weight", "Tensor", "(batch.., k, n)"}})
       .AttrsType<MatmulAttrs>()
       .SupportLevel(11)
-      .Relation(std::move(pack))
+      .Relation(pack)
       .Set(kOpPattern, OpPatternKind::kInjective)
       .Set(kCompute, FTECompute(PackWordsCompute));
 }
