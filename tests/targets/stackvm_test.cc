@@ -22,6 +22,21 @@ VmProgram Endless(VmOp jump) {
   return VmProgram::Load(program.Save());
 }
 
+/// Elements are read in words of 8, 16, 32 or 64 bits: the last of 24 bits would end within one.
+TEST(StackVm, BuffersHaveTypesThatAreStored) {
+  VmProgram program;
+  program.buffers.resize(1);
+  for (const DataType dtype : {DataType::Int(24), DataType::UInt(12), DataType::Float(24), DataType::Float(48)}) {
+    program.buffers[0].dtype = dtype;
+    EXPECT_THROW(VmProgram::Load(program.Save()), ModelFormatError) << dtype;
+  }
+  for (const DataType dtype : {DataType::Bool(), DataType::Int(4), DataType::BFloat(16), DataType(kDLFloat4_e2m1fn, 4),
+                               DataType(kDLFloat8_e8m0fnu, 8)}) {
+    program.buffers[0].dtype = dtype;
+    EXPECT_EQ(VmProgram::Load(program.Save()).buffers[0].dtype, dtype);
+  }
+}
+
 TEST(StackVm, LoopsEndAtTheTimeLimit) {
   for (const VmOp jump : {VmOp::kJump, VmOp::kJumpIfZero}) {
     const VmProgram program = Endless(jump);
