@@ -2,6 +2,7 @@
 """Model.bind_output: runs of a model that write where the caller says; and mistakes near it."""
 import concurrent.futures
 import gc
+import json
 
 import numpy as np
 import onnx.parser
@@ -91,3 +92,26 @@ def test_outputs_that_are_parameters_outlive_their_executor(tmp_path):
     np.testing.assert_array_equal(reshaped.numpy(), weights.reshape(100, 1000))
     with pytest.raises(treadle.error.RuntimeError, match="read-only tensor"):
         same.copyfrom(weights)
+
+
+@pytest.mark.parametrize("size", [8, 128])
+def test_large_results_have_memory_of_their_own(size):
+    """A run writes them where the caller gets them; only small ones are copied in the end."""
+    x = relay.var("x", shape=(size, size))
+    y = relay.nn.dense(relay.nn.dense(relay.nn.dense(x, x), x), x)
+    with treadle.transform.PassContext(opt_level=3, config={"relay.memory_planner": "arena"}):
+        lib = relay.build(treadle.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.softmax(y)))), target="llvm")
+    graph = json.loads(lib.get_graph_json())
+    offsets = graph["attrs"]["storage_offset"][1]
+    (head, _, _), = graph["heads"]
+    shared = [i for i, offset in enumerate(offsets) if i != head and abs(offset - offsets[head]) < 4 * size * size
+              and offset >= 0]
+    assert bool(shared) == (size == 8)
+    value = np.random.default_rng(0).standard_normal((size, size)).astype("float32") / size
+    expected = value.astype("float64")
+    for _ in range(3):
+        expected = expected @ value.T
+    expected = np.exp(expected - expected.max(axis=1, keepdims=True))
+    module = graph_executor.GraphModule(lib["default"](treadle.cpu()))
+    module.run(x=value)
+    np.testing.assert_allclose(module.get_output(0).numpy(), expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
