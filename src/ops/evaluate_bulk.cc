@@ -334,11 +334,7 @@ bool IsFactorInBulk(DataType dtype) {
 /// Elements of float32, float16 or bfloat16 as float32.
 NDArray Widened(const NDArray& x) {
   if (x.dtype() == DataType::Float(32)) return x;
-  NDArray out = NDArray::Empty(x.shape(), DataType::Float(32));
-  for (int64_t i = 0; i < x.size(); ++i) {
-    out.Data<float>()[i] = static_cast<float>(runtime::LoadDouble(x.dtype(), x.data_ptr(), i));
-  }
-  return out;
+  return runtime::FromDoubles(runtime::ToDoubles(x), x.shape(), DataType::Float(32));
 }
 
 /// Matrix products in float32 over broadcast batches: sums in the order of k, each product rounded, as the operator's

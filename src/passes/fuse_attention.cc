@@ -166,7 +166,7 @@ class AttentionFuser : public MixedModeMutator {
   /// All is matched on the expressions before the rewrite, which have types; operands are replaced then.
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     if (OpName(pre) != "nn.batch_matmul" || !IsPlain(pre)) return post;
-    const CallNode* softmax = SkipReshapes(pre->args[0]).as<CallNode>();
+    const CallNode* softmax = SkipReshapesAndCasts(pre->args[0]).as<CallNode>();
     int uses = 1;
     if (const CallNode* cleared = softmax == nullptr ? nullptr : WithoutNan(softmax); cleared != nullptr) {
       if (uses_[softmax] != 1) return post;
@@ -236,7 +236,7 @@ class AttentionFuser : public MixedModeMutator {
   }
 
   /// Reshapes that only group the batch, and changes of format: models of 16 bits may state softmax in float32.
-  Expr SkipReshapes(Expr e) {
+  Expr SkipReshapesAndCasts(Expr e) {
     for (;;) {
       const auto* call = e.as<CallNode>();
       if (call == nullptr || uses_[call] > 1) return e;
@@ -252,7 +252,7 @@ class AttentionFuser : public MixedModeMutator {
   Scores FindScores(Expr e) {
     Scores scores;
     for (;;) {
-      e = SkipReshapes(e);
+      e = SkipReshapesAndCasts(e);
       const auto* call = e.as<CallNode>();
       if (call == nullptr || uses_[call] != 1) return {};
       const std::string& name = OpName(call);
@@ -281,7 +281,7 @@ class AttentionFuser : public MixedModeMutator {
 
   bool LeadsToProduct(Expr e) {
     for (;;) {
-      const auto* call = SkipReshapes(e).as<CallNode>();
+      const auto* call = SkipReshapesAndCasts(e).as<CallNode>();
       if (call == nullptr) return false;
       const std::string& name = OpName(call);
       if (name == "nn.batch_matmul") return true;
@@ -321,12 +321,13 @@ class AttentionFuser : public MixedModeMutator {
     const int64_t* values = AsConstInt(MatrixOf(result)[1]);
     if (size == nullptr || values == nullptr) return false;
     is_static = is_static && AsConstInt(scores.product->type_as<TensorTypeNode>()->shape.back()) != nullptr;
-    // Sizes that the run decides are for one kernel, of any number of queries. Fewer values would be mostly what fills
-    // vectors.
-    // Widening all keys takes longer than one query saves.
-    const bool widened = TensorTypeOf(scores.product->args[1])->dtype != kWide;
-    if (!is_static && widened && group == 1 && rows != nullptr && *rows < kFewRows) return false;
-    if (!is_static) return *values >= kVector;
+    if (!is_static) {
+      // Widening all keys takes longer than few queries save.
+      const bool widened = TensorTypeOf(scores.product->args[1])->dtype != kWide;
+      if (widened && group == 1 && rows != nullptr && *rows < kFewRows) return false;
+      // These are for one kernel, of any number of queries. Fewer values would be mostly what fills vectors.
+      return *values >= kVector;
+    }
     return (rows != nullptr && *rows * group >= kFewRows) || (*size % kVector == 0 && *values % kVector == 0);
   }
 
