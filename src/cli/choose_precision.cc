@@ -17,6 +17,7 @@ folder, path, options, max_error, result = sys.argv[1:6]
 if folder:
     sys.path.insert(0, folder)
 try:
+    import onnx  # before the handler: an interrupt raised in an extension's start would end in std::terminate
     import treadle
 except ImportError as error:
     sys.exit(f"error: the Python {sys.executable or 'python3'} can't choose a precision: {error}")

@@ -16,6 +16,7 @@ import sys
 if sys.argv[1]:
     sys.path.insert(0, sys.argv[1])
 try:
+    import onnx  # before the handler: an interrupt raised in an extension's start would end in std::terminate
     from treadle import Error
     from treadle.quantization.__main__ import main
 except ImportError as error:

@@ -98,7 +98,11 @@ def test_nothing_stays_behind_after_a_signal(tmp_path, number):
     assert treadle.load(tmp_path / "m.so")
 
 
-@pytest.mark.parametrize("arguments", [("quantize", "--dynamic", "-o", "q.onnx"), ("compile", "--precision", "auto", "-o", "q.so")])
+INTERRUPTED = pytest.mark.parametrize("arguments", [("quantize", "--dynamic", "-o", "q.onnx"),
+                                                    ("compile", "--precision", "auto", "-o", "q.so")])
+
+
+@INTERRUPTED
 def test_an_interrupt_shows_no_place_in_python(tmp_path, arguments):
     path = small_model(tmp_path / "m.onnx", layers=30)
     for delay in (0.05, 0.2, 0.6):  # Ctrl-C of a terminal reaches the program and the Python that it runs
@@ -108,6 +112,26 @@ def test_an_interrupt_shows_no_place_in_python(tmp_path, arguments):
         os.killpg(process.pid, signal.SIGINT)
         assert "Traceback" not in process.communicate(timeout=60)[1]
         assert leftovers(tmp_path) == []
+
+
+@INTERRUPTED
+def test_no_interrupt_is_raised_while_an_extension_starts(tmp_path, arguments):
+    (tmp_path / "sitecustomize.py").write_text("""
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onnx.onnx_cpp2py_export":
+            print("imported", file=sys.stderr, flush=True)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                print("raised", file=sys.stderr, flush=True)
+sys.meta_path.insert(0, Finder())
+""")
+    path = small_model(tmp_path / "m.onnx", layers=1)
+    environment = {**os.environ, "TREADLE_PYTHON": sys.executable, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run([PROGRAM, arguments[0], path, *arguments[1:]], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode != 0 and "imported" in done.stderr and "raised" not in done.stderr
 
 
 def test_threads_may_export_to_one_path(tmp_path, model):
