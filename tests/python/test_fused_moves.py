@@ -157,3 +157,20 @@ def test_a_padded_border_is_no_constant(target):
         sign, larger = model.run(None, {"x": x, "y": x})
         np.testing.assert_array_equal(sign, np.sign(wide))
         np.testing.assert_array_equal(larger, np.maximum(wide, np.float32(0.1)))
+
+
+@pytest.mark.parametrize("channels", [(3, 4), (24, 17)])
+def test_mirrored_rows_of_upsampled_images_of_any_size(channels):
+    """Blocks of channels are read as columns, at rows whose number is computed once for several elements."""
+    numbers = np.random.default_rng(1)
+    weights = numpy_helper.from_array(numbers.standard_normal((*channels, 2, 1)).astype("f4"), "w")
+    pads = numpy_helper.from_array(np.array([0, 0, 1, 0, 0, 0, 1, 0]), "p")
+    nodes = [helper.make_node("ConvTranspose", ["x", "w"], ["c"], strides=[2, 1]), helper.make_node("Pad", ["c", "p"], ["y"], mode="reflect")]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, channels[0], "h", "w"])]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")], [weights, pads])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    compiled = treadle.compile(proto)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    for size in ((4, 17), (1, 3), (2, 8)):
+        x = numbers.standard_normal((2, channels[0], *size)).astype("f4")
+        np.testing.assert_allclose(compiled.run(None, {"x": x})[0], session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tir/passes/pass_util.h"
 #include "tir/passes/strided_access.h"
@@ -25,7 +26,8 @@ struct Column {
   const RampNode* ramp;
 };
 
-/// Such loads in an expression, but for those under masks and conditions: there may be nothing to load.
+/// Such loads in an expression, but for those under masks and conditions, where there may be nothing to load, and for
+/// those whose place only a Let around them knows.
 class ColumnCollector : public SharedExprVisitor {
  public:
   std::vector<Column> found;
@@ -39,6 +41,10 @@ class ColumnCollector : public SharedExprVisitor {
                         IsCallTo(op, "tir.masked_store") || IsCallTo(op, "tir.address_of");
     if (!masked) SharedExprVisitor::VisitExpr_(op);
   }
+  void VisitExpr_(const LetNode* op) override {
+    bound_.insert(op->var.get());
+    SharedExprVisitor::VisitExpr_(op);
+  }
   void VisitExpr_(const BufferLoadNode* op) override {
     const auto* ramp = op->indices.size() == 1 ? op->indices[0].as<RampNode>() : nullptr;
     const DataType t = op->buffer->dtype;
@@ -47,8 +53,12 @@ class ColumnCollector : public SharedExprVisitor {
     const int64_t* stride = AsConstInt(ramp->stride);
     if (stride != nullptr && *stride < kLeastStride) return;
     if (arith::ReadsData(ramp->base) || arith::ReadsData(ramp->stride)) return;
+    if (UsesAnyVar(ramp->base, bound_) || UsesAnyVar(ramp->stride, bound_)) return;
     if (ramp->lanes == 4 || ramp->lanes == 8 || ramp->lanes == 16) found.push_back({op, ramp});
   }
+
+ private:
+  std::unordered_set<const Object*> bound_;
 };
 
 /// Columns of one buffer, their distances from the first.
