@@ -17,15 +17,21 @@ namespace {
 
 /// Registered by the runtime: throws what an error says, given rule, place, name, value and limit.
 constexpr const char* kReport = "runtime.ReportValue";
+/// The same for a number between 0 and its limit, given place, name, number and limit.
+constexpr const char* kReportReal = "runtime.ReportReal";
 
 /// values (..), limits () or (n): one limit, or one for each index along the first dimension of the values. The
-/// values, counted from the start where they are indices.
+/// values, counted from the start where they are indices. Real numbers only have the rule at_most.
 Type CheckValuesInfer(const InferContext& context) {
   const auto* values = context.Tensor(0, "values");
   const auto* limits = context.Tensor(1, "limits");
   const auto* attrs = context.attrs<CheckValuesAttrs>();
-  CheckIntegral(values, "values");
-  CheckIntegral(limits, "limits");
+  if (values->dtype.is_floating() && attrs->rule == "at_most") {
+    CheckSameDType(values, limits);
+  } else {
+    CheckIntegral(values, "values");
+    CheckIntegral(limits, "limits");
+  }
   if (attrs->rule != "index" && attrs->rule != "at_most" && attrs->rule != "at_least" && attrs->rule != "not_zero" &&
       attrs->rule != "total" && attrs->rule != "broadcast" && attrs->rule != "equal") {
     throw ShapeError(StrCat("rule must be index, at_most, at_least, not_zero, total, broadcast or equal, not \"",
@@ -105,10 +111,24 @@ tir::Stmt CheckAll(const CheckValuesAttrs* attrs, const tir::Buffer& values, con
   return tir::Allocate(state, tir::SeqStmt(steps));
 }
 
+/// Real numbers are few; those that are no numbers don't fit, so they are compared as what fits.
+tir::Stmt CheckReal(const CheckValuesAttrs* attrs, const tir::Buffer& values, const tir::Buffer& limits,
+                    const tir::Buffer& result) {
+  const DataType f64 = DataType::Float(64), i32 = DataType::Int(32);
+  return LoopNest(values->shape, "i", [&](const Array<PrimExpr>& i) -> tir::Stmt {
+    const Array<PrimExpr> at = limits->shape.empty() ? Array<PrimExpr>() : Array<PrimExpr>{i[0]};
+    const PrimExpr value = tir::cast(f64, Load(values, i)), limit = tir::cast(f64, Load(limits, at));
+    const tir::Stmt kept = Store(result, Load(values, i), i);
+    const tir::Stmt report = tir::Evaluate(
+        tir::CallPacked(i32, kReportReal, {tir::StringImm(attrs->where), tir::StringImm(attrs->what), value, limit}));
+    return tir::IfThenElse(value >= tir::make_zero(f64) && value <= limit, kept, report);
+  });
+}
+
 Array<Tensor> CheckValuesCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
   const auto* a = attrs.as<CheckValuesAttrs>();
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) {
-    return CheckAll(a, in[0], in[1], out[0]);
+    return in[0]->dtype.is_floating() ? CheckReal(a, in[0], in[1], out[0]) : CheckAll(a, in[0], in[1], out[0]);
   };
   return {te::Extern({inputs[0]->shape}, {inputs[0]->dtype}, inputs, body, "check_values", "check_values")[0]};
 }
@@ -118,7 +138,8 @@ Array<Tensor> CheckValuesCompute(const Attrs& attrs, const Array<Tensor>& inputs
 void RegisterCheckOps() {
   OpRegistration("check_values")
       .Describe("The values, if they keep a rule; else the model stops with an error.")
-      .Arguments({{"values", "Tensor", "Integers."}, {"limits", "Tensor", "Scalar, or one per first index."}})
+      .Arguments({{"values", "Tensor", "Integers; of the rule at_most real numbers, too."},
+                  {"limits", "Tensor", "Scalar, or one per first index."}})
       .AttrsType<CheckValuesAttrs>()
       .SupportLevel(10)
       .Relation(Rule<CheckValuesInfer>)

@@ -116,7 +116,18 @@ void ReportValue(const std::string& rule, const std::string& where, const std::s
   throw PlacedRuntimeError(text);
 }
 
-void AddCheckFunctions(const AddBuiltin& add) { add("runtime.ReportValue", PackedFunc::FromTyped(&ReportValue)); }
+/// The same for a number that isn't from 0 to its limit.
+void ReportReal(const std::string& where, const std::string& what, double value, double limit) {
+  const std::string text =
+      StrCat(where, where.empty() ? "" : ": ", what, " ", value, " is out of range; expected 0 to ", limit);
+  if (where.empty()) throw RuntimeError(text);
+  throw PlacedRuntimeError(text);
+}
+
+void AddCheckFunctions(const AddBuiltin& add) {
+  add("runtime.ReportValue", PackedFunc::FromTyped(&ReportValue));
+  add("runtime.ReportReal", PackedFunc::FromTyped(&ReportReal));
+}
 
 }  // namespace
 

@@ -219,3 +219,36 @@ def test_ranges_that_are_not_finite(numbers):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     with pytest.raises(treadle.Error, match="number of elements isn't finite|'delta' is 0"):
         treadle.compile(model, constants=dict(zip(names, numbers)))
+
+
+def _suppression(threshold=None):
+    """Of boxes, their scores and, where it isn't known, the threshold of overlap."""
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "n", 4]), helper.make_tensor_value_info("s", TensorProto.FLOAT, ["b", "c", "n"])]
+    constants = [helper.make_tensor("most", TensorProto.INT64, [1], [3])]
+    if threshold is None:
+        inputs.append(helper.make_tensor_value_info("iou", TensorProto.FLOAT, [1]))
+    else:
+        constants.append(helper.make_tensor("iou", TensorProto.FLOAT, [1], [threshold]))
+    node = helper.make_node("NonMaxSuppression", ["x", "s", "most", "iou"], ["y"], name="pick")
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+BOXES = {"x": np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]]], np.float32), "s": np.array([[[3, 2, 1]]], np.float32)}
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "stackvm"])
+def test_thresholds_of_overlap(target):
+    model = treadle.compile(_suppression(), target=target)
+    for threshold, kept in ((0.5, [0, 2]), (0.0, [0, 2]), (1.0, [0, 1, 2]), (-0.0, [0, 2])):
+        assert model.run(None, {**BOXES, "iou": np.array([threshold], np.float32)})[0][:, 2].tolist() == kept
+    for threshold in (1.5, -0.5, np.nan, np.inf):
+        with pytest.raises(treadle.Error, match=f"pick.*'iou_threshold' {threshold} is out of range; expected 0 to 1"):
+            model.run(None, {**BOXES, "iou": np.array([threshold], np.float32)})
+
+
+@pytest.mark.parametrize("threshold", [1.5, -0.5, np.nan])
+def test_known_thresholds_of_overlap(threshold):
+    assert treadle.compile(_suppression(1.0)).run(None, BOXES)[0][:, 2].tolist() == [0, 1, 2]
+    with pytest.raises(treadle.Error, match=f"pick.*'iou_threshold' is {threshold}, expected 0 to 1"):
+        treadle.compile(_suppression(threshold))

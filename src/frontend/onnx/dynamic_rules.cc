@@ -601,8 +601,17 @@ Expr ImportNonMaxSuppression(NodeImport& n) {
   const int64_t form = n.Int("center_point_box", 0);
   if (form != 0 && form != 1) n.Invalid(StrCat("'center_point_box' is ", form, ", expected 0 or 1"));
   Expr most = n.Has(2) ? ScalarOf(n, n.In(2)) : IntScalar(n, 0);
-  Expr both = n.Call("nms_padded", {n.In(0), n.In(1), most, number(3, 0), number(4, -INFINITY)},
-                     {{"center_point_box", form == 1}});
+  Expr overlap = number(3, 0);
+  if (n.IsKnown(3)) {
+    const std::vector<double> known = n.ConstantFloats(3, "iou_threshold");
+    if (known.size() == 1 && !(known[0] >= 0 && known[0] <= 1)) {
+      n.Invalid(StrCat("'iou_threshold' is ", known[0], ", expected 0 to 1"));
+    }
+  } else if (n.Has(3)) {
+    overlap = CheckedValues(n, overlap, "at_most", n.Scalar(f32, 1), "'iou_threshold'");
+  }
+  Expr both =
+      n.Call("nms_padded", {n.In(0), n.In(1), most, overlap, number(4, -INFINITY)}, {{"center_point_box", form == 1}});
   return n.Call("dyn.take_rows", {n.Item(both, 0), n.Item(both, 1)});
 }
 
