@@ -720,3 +720,20 @@ def test_packed_products_of_bytes_check_inner_sizes_of_empty_results(cpu):
         for size in (5, 8, 14):
             with pytest.raises(tvm.Error, match=f"{size} and 7"):
                 compiled.run(None, {"x": np.ones((rows, size), np.uint8)})
+
+
+@pytest.mark.parametrize("text, right, wrong", [
+    ("""<ir_version: 10, opset_import: ["": 22]> g (float[a, b, c, d] x, float[e, f, h, i] w, float[j, k, l, m] o) => (y) {
+        [it] y = DeformConv<kernel_shape = [2, 2]>(x, w, o)
+    }""", {"x": (1, 2, 5, 7), "w": (6, 2, 2, 2), "o": (1, 8, 4, 6)}, {"x": (1, 0, 5, 7), "w": (6, 0, 0, 0)}),
+    ("""<ir_version: 10, opset_import: ["": 23]> g (float[a, b, c] x, float[e, f, h] cos, float[e, f, h] sin) => (y) {
+        [it] y = RotaryEmbedding<num_heads = 1>(x, cos, sin)
+    }""", {"x": (1, 5, 8), "cos": (1, 5, 4), "sin": (1, 5, 4)}, {"x": (1, 5, 9)}),
+], ids=["DeformConv", "RotaryEmbedding"])
+def test_windows_and_pairs_that_do_not_fit(text, right, wrong):
+    model = onnx.parser.parse_model(text)
+    run, fixed = both_forms(model, {name: floats(*shape) / 100 for name, shape in right.items()})
+    assert run == fixed and not isinstance(run, str)
+    run, fixed = both_forms(model, {name: floats(*shape) / 100 for name, shape in {**right, **wrong}.items()})
+    assert isinstance(run, str) and "it" in run
+    assert isinstance(fixed, str) and "node 'it'" in fixed

@@ -243,7 +243,12 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
     n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated));
   }
   if (n.Has(3) && n.Rank(3) != 2) n.Invalid(StrCat("'position_ids' has rank ", n.Rank(3), ", expected 2"));
-  const Term half = known ? IntNum(n, rotated / 2) : FloorDiv(DimOf(Term(n, x), 3), 2);
+  Term half = IntNum(n, rotated / 2);
+  if (!known) {
+    const Term columns = DimOf(Term(n, x), 3);
+    half = AtLeast(FloorDiv(columns, 2), 1, "half of the columns of a head");
+    half = FloorDiv(EqualTo(columns, half * 2, "columns of a head, which are rotated in pairs"), 2);
+  }
   auto cache = [&](size_t i) {
     Term values = In(n, i);
     const int64_t* columns = values.rank() > 0 ? AsConstInt(values.shape().back()) : nullptr;

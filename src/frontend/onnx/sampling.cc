@@ -120,6 +120,20 @@ Expr ImportAffineGrid(NodeImport& n) {
   return *grid + column(spatial);
 }
 
+/// Weights whose last dimensions are those of the kernel; the run checks those that only it knows.
+Term WithKernel(const Term& weights, const IntList& kernel) {
+  std::vector<Term> sizes;
+  bool known = true;
+  for (int i = 0; i < weights.rank(); ++i) {
+    sizes.push_back(DimOf(weights, i));
+    if (i < 2 || AsConstInt(weights.shape()[static_cast<size_t>(i)]) != nullptr) continue;
+    known = false;
+    sizes.back() =
+        EqualTo(sizes.back(), IntNum(weights.node(), kernel[static_cast<size_t>(i) - 2]), "size of the weights");
+  }
+  return known ? weights : Term(weights.node(), ReshapeTo(weights, Stack(sizes)));
+}
+
 /// A convolution that reads at places that another one computed: X, W, offset, B, mask.
 Expr ImportDeformConv(NodeImport& n) {
   if (n.Rank(0) != 4) n.Unsupported("deformable convolutions of other than two dimensions aren't implemented");
@@ -154,7 +168,7 @@ Expr ImportDeformConv(NodeImport& n) {
                           {"padding", w.pads},
                           {"groups", offset_group}}));  // (N, channels * taps, OH, OW)
   const auto window = static_cast<double>(taps);
-  const Term weights = In(n, 1), count = DimOf(weights, 0);
+  const Term weights = WithKernel(In(n, 1), w.kernel), count = DimOf(weights, 0);
   Term per_group = DimOf(weights, 1);
   if (channels == nullptr || inputs == nullptr) {
     const auto groups = static_cast<double>(group);
