@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Treadle: a deep-learning compiler. `compile` an ONNX model, call it with NumPy arrays."""
 import os as _os
+import signal as _signal
+import sys as _sys
 import typing as _typing
+
+# `python -m treadle` is about to become the program, which an interrupt ends in silence.
+if _sys.argv[:1] == ["-m"] and ("-m", "treadle") in zip(_sys.orig_argv, _sys.orig_argv[1:]):
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 from . import _core, error, nd, runtime
 from ._core import Device, Object

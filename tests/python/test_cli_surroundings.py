@@ -4,6 +4,7 @@ another program for Python. What is said is compared word for word."""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -101,3 +102,17 @@ def test_no_environment_at_all(folder):
 def test_no_home(folder, home):
     status, said = shell(folder, "$T compile m.onnx -o home.so", HOME=home)
     assert (status, said) == (0, "")
+
+
+@pytest.mark.parametrize("seen", ["treadle._core", "treadle.te", "treadle.topi"])
+def test_interrupts_while_the_package_is_imported_are_silent(folder, seen):
+    command = [sys.executable, "-X", "importtime", "-m", "treadle", "compile", "m.onnx", "-o", "interrupted.so"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment) as process:
+        for line in process.stderr:
+            if line.split("|")[-1].strip() == seen:
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert "Traceback" not in rest
+    assert process.returncode in (-signal.SIGINT, 0)
