@@ -266,3 +266,11 @@ def test_sums_of_reshaped_products_of_unknown_sizes():
     rows = {name: rng.standard_normal((5, 8)).astype("f4") for name in "xz"}
     shapes = [((1, 5, 16), (5, 1, 16)), ((1, 5, 16), (1, 5, 16)), ((5, 1, 16), (1, 5, 16))]
     _compare(model, [{**rows, "s": np.array(s), "t": np.array(t)} for s, t in shapes], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_one_long_row_of_positions(op):
+    """Threads can't share what is reduced, as they do of sums: the first of equal elements is asked for, or a NaN."""
+    node = helper.make_node(op, ["x"], ["y"], axis=0, keepdims=0)
+    x = np.random.default_rng(6).integers(0, 50, (1000, 1000)).astype("float32")
+    _compare(_model([node], [("x", FLOAT, x.shape)]), [{"x": x}])

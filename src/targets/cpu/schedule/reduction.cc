@@ -160,7 +160,7 @@ bool ReduceInRegisters(Schedule& sch, const BlockRV& block, const BlockRV& epilo
 bool SumInParts(Schedule& sch, const BlockRV& block, size_t spatial, int lanes) {
   constexpr int64_t kLeastResults = 512, kLeastSteps = 256;
   std::vector<LoopRV> loops = sch.GetLoops(block);
-  if (loops.size() != spatial + 1 || Work(sch, block) < kParallelWork) return false;
+  if (loops.size() != spatial + 1 || Work(sch, block) < kParallelWork || !IsAnyOrder(sch.Get(block))) return false;
   const int64_t results = Extent(sch, loops[spatial - 1]), steps = Extent(sch, loops[spatial]);
   for (size_t i = 0; i + 1 < spatial; ++i) {
     if (Extent(sch, loops[i]) != 1) return false;
