@@ -508,10 +508,39 @@ Value* FunctionCodegen::VisitExpr_(const tir::MaxNode* op) { return MinMax(op->a
 
 // ---- Comparisons and logic ----
 
+Value* FunctionCodegen::CompareRamp(const PrimExpr& lanes, const PrimExpr& limit, llvm::CmpInst::Predicate predicate) {
+  constexpr int kWide = 512;
+  constexpr int64_t kMostApart = 1 << 16;
+  const auto* ramp = lanes.as<tir::RampNode>();
+  const auto* broadcast = limit.as<tir::BroadcastNode>();
+  const int64_t* stride = ramp != nullptr ? AsConstInt(ramp->stride) : nullptr;
+  if (stride == nullptr || broadcast == nullptr || std::abs(*stride) > kMostApart) return nullptr;
+  const bool known = AsConstInt(ramp->base) != nullptr && AsConstInt(broadcast->value) != nullptr;
+  if (known || module_->features().vector_bits >= kWide) return nullptr;
+  // How far the limit is from the first lane; beyond the last one it doesn't matter how far.
+  const int64_t count = lanes.dtype().lanes(), reach = std::abs(*stride) * count + 1;
+  constexpr int64_t kManyLanes = 32, kMostOfByte = 127;  // lanes of bytes
+  const unsigned bits = count >= kManyLanes && reach <= kMostOfByte ? 8 : 32;
+  const auto number = [&](int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); };
+  Value* apart = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, Index64(broadcast->value), Index64(ramp->base));
+  apart = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, apart, number(reach));
+  apart = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, apart, number(-reach));
+  std::vector<llvm::Constant*> places;
+  for (int64_t i = 0; i < count; ++i) {
+    places.push_back(llvm::ConstantInt::getSigned(b_.getIntNTy(bits), i * *stride));
+  }
+  return b_.CreateICmp(predicate, llvm::ConstantVector::get(places),
+                       Splat(b_.CreateTrunc(apart, b_.getIntNTy(bits)), static_cast<int>(count)));
+}
+
 Value* FunctionCodegen::Compare(const PrimExpr& ea, const PrimExpr& eb, llvm::CmpInst::Predicate float_predicate,
                                 llvm::CmpInst::Predicate signed_predicate,
                                 llvm::CmpInst::Predicate unsigned_predicate) {
   const DataType dtype = ea.dtype();
+  if (dtype == DataType::Int(64, dtype.lanes())) {
+    if (Value* lanes = CompareRamp(ea, eb, signed_predicate)) return lanes;
+    if (Value* lanes = CompareRamp(eb, ea, llvm::CmpInst::getSwappedPredicate(signed_predicate))) return lanes;
+  }
   Value* a = VisitExpr(ea);
   Value* b = VisitExpr(eb);
   if (dtype.is_floating()) {

@@ -176,6 +176,9 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* MinMax(const PrimExpr& a, const PrimExpr& b, bool is_max);
   Value* Compare(const PrimExpr& a, const PrimExpr& b, llvm::CmpInst::Predicate float_predicate,
                  llvm::CmpInst::Predicate signed_predicate, llvm::CmpInst::Predicate unsigned_predicate);
+  /// Neighbouring 64-bit numbers compared with a limit, where that takes several registers, by their places, which are
+  /// small; null where they aren't that.
+  Value* CompareRamp(const PrimExpr& lanes, const PrimExpr& limit, llvm::CmpInst::Predicate predicate);
   Value* ShortCircuit(const PrimExpr& a, const PrimExpr& b, bool is_and);
   Value* Convert(Value* value, DataType from, DataType to);
   bool ConvertsLongLanes();
@@ -203,14 +206,30 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* GatherLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise);
   /// `count` lanes of a vector from `first` on.
   Value* LanesOf(Value* vector, int first, int count);
+  void StoreLanes(const tir::Buffer& buffer, const PrimExpr& index, Value* value, int lanes, Value* mask);
+  llvm::Align BufferAlign(const tir::Buffer& buffer) const;
+
+  // Accesses under a mask (masked_codegen.cc).
   /// Calls `part` for pieces of a vector that a register holds: masked accesses of wider vectors are made of them. LLVM
   /// 19 splits those wrongly where the mask of one half is known to be off: it loads all its lanes, or ends the
   /// process.
   void ForPartsOfRegisters(DataType dtype, const std::function<void(int first, int count)>& part);
   Value* LoadMasked(DataType dtype, Value* pointer, llvm::Align align, Value* mask, Value* pass);
   void StoreMasked(DataType dtype, Value* value, Value* pointer, llvm::Align align, Value* mask);
-  void StoreLanes(const tir::Buffer& buffer, const PrimExpr& index, Value* value, int lanes, Value* mask);
-  llvm::Align BufferAlign(const tir::Buffer& buffer) const;
+  /// Whether the machine has them for elements of that type. LLVM tests lane by lane where it hasn't.
+  bool HasMaskedAccess(DataType dtype) const;
+  /// The same by other instructions: all lanes at once, none, or each run of neighbours that are on.
+  Value* LoadRuns(llvm::FixedVectorType* type, Value* from, Value* mask, Value* pass);
+  void StoreRuns(Value* value, Value* to, Value* mask);
+  /// Copies the elements whose bit is set; at least one is.
+  void CopyRuns(llvm::Type* element, Value* from, Value* to, Value* bits, int lanes);
+  /// Copies `count` elements, fewer than `most`.
+  void CopyFew(llvm::Type* element, Value* from, Value* to, Value* count, int most);
+  Value* LaneAt(llvm::Type* element, Value* pointer, int lane);
+  /// A place on the stack.
+  Value* Spilled(llvm::Type* type);
+  /// A mask as the low bits of an integer.
+  Value* BitsOf(Value* mask);
 
   // Calls (calls.cc).
   Value* IfThenElseExpr(const tir::CallNode* op);

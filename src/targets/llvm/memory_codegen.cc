@@ -193,34 +193,6 @@ std::function<Value*(int)> FunctionCodegen::LanePointers(const tir::Buffer& buff
   };
 }
 
-void FunctionCodegen::ForPartsOfRegisters(DataType dtype, const std::function<void(int first, int count)>& part) {
-  const int width = std::max(1, module_->features().vector_lanes(std::max(8, dtype.bits())));
-  for (int first = 0; first < dtype.lanes(); first += width) part(first, std::min(width, dtype.lanes() - first));
-}
-
-Value* FunctionCodegen::LoadMasked(DataType dtype, Value* pointer, llvm::Align align, Value* mask, Value* pass) {
-  llvm::Type* element = module_->MemoryType(dtype.element_of());
-  Value* result = nullptr;
-  ForPartsOfRegisters(dtype, [&](int first, int count) {
-    Value* from = b_.CreateConstInBoundsGEP1_64(element, pointer, static_cast<uint64_t>(first));
-    const llvm::Align known = first == 0 ? align : llvm::Align(1);
-    // A last part of one lane is a vector, too.
-    Value* value = b_.CreateMaskedLoad(llvm::FixedVectorType::get(element, static_cast<unsigned>(count)), from, known,
-                                       LanesOf(mask, first, count), LanesOf(pass, first, count));
-    result = result == nullptr ? value : llvm::concatenateVectors(b_, {result, value});
-  });
-  return result;
-}
-
-void FunctionCodegen::StoreMasked(DataType dtype, Value* value, Value* pointer, llvm::Align align, Value* mask) {
-  llvm::Type* element = module_->MemoryType(dtype.element_of());
-  ForPartsOfRegisters(dtype, [&](int first, int count) {
-    Value* to = b_.CreateConstInBoundsGEP1_64(element, pointer, static_cast<uint64_t>(first));
-    b_.CreateMaskedStore(LanesOf(value, first, count), to, first == 0 ? align : llvm::Align(1),
-                         LanesOf(mask, first, count));
-  });
-}
-
 namespace {
 
 /// The device whose memory is allocated: the CPU's, unless the function only passes it on.
