@@ -212,6 +212,33 @@ PrimExpr TapsInside(const PrimExpr& start, const PrimExpr& limit, int64_t taps, 
   return below(limit) - below(Index(0));
 }
 
+/// For each dimension of windows of which not all taps always count, how many do for each place of a window, as a
+/// table: vectors of 64-bit numbers take long to compute where registers are narrow. Null for the other dimensions.
+std::vector<Tensor> CountedTaps(const AvgPoolAttrs& a, size_t rank, const Window& window, const Array<PrimExpr>& shape,
+                                const Array<PrimExpr>& out_shape, DataType dtype) {
+  std::vector<Tensor> tables(rank, Tensor(ObjectPtr<Object>()));
+  for (size_t d = 0; d < rank; ++d) {
+    const size_t axis = window.axes[d];
+    // Taps that always count: inside the input, or in padding that counts.
+    const int64_t uncounted =
+        a.count_include_pad ? window.after[axis] - window.end_padding[d] : window.before[axis] + window.after[axis];
+    if (uncounted == 0) continue;
+    tables[d] = Compute(
+        {out_shape[axis]},
+        [&](const Array<PrimExpr>& i) {
+          PrimExpr start = i[0] * a.strides[d];
+          PrimExpr limit = DimAdd(shape[axis], Dim(window.end_padding[d] + window.before[axis]));
+          if (!a.count_include_pad) {
+            start = start - window.before[axis];
+            limit = shape[axis];
+          }
+          return tir::cast(dtype, TapsInside(start, limit, a.pool_size[d], a.dilation[d]));
+        },
+        StrCat("pool_taps", d), "pool_table");
+  }
+  return tables;
+}
+
 template <size_t kRank>
 Array<Tensor> AvgPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<AvgPoolAttrs>();
@@ -223,30 +250,22 @@ Array<Tensor> AvgPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, co
   DataType dtype = LongSumDType(out->dtype, taps);
   const auto add = [&](const PrimExpr& e, const Array<te::IterVar>& k) { return te::Sum(tir::cast(dtype, e), k); };
   Tensor sum = ReduceWindows(a, window, data, out->shape, add, "pool_sum", tag::kPoolAvg);
+  const std::vector<Tensor> counts = CountedTaps(*a, kRank, window, inputs[0]->shape, out->shape, dtype);
   auto count = [&](const Array<PrimExpr>& i) {
     int64_t full = 1;
     PrimExpr product;
     for (size_t d = 0; d < kRank; ++d) {
       size_t axis = window.axes[d];
-      // Taps that always count: inside the input, or in padding that counts.
-      int64_t uncounted =
-          a->count_include_pad ? window.after[axis] - window.end_padding[d] : window.before[axis] + window.after[axis];
-      if (uncounted == 0) {
+      if (!counts[d].defined()) {
         full *= a->pool_size[d];
         continue;
       }
-      PrimExpr start = i[axis] * a->strides[d];
-      PrimExpr limit = DimAdd(inputs[0]->shape[axis], Dim(window.end_padding[d] + window.before[axis]));
-      if (!a->count_include_pad) {
-        start = start - window.before[axis];
-        limit = inputs[0]->shape[axis];
-      }
-      PrimExpr taps = TapsInside(start, limit, a->pool_size[d], a->dilation[d]);
+      const PrimExpr taps = counts[d](i[axis]);
       product = product.defined() ? product * taps : taps;
     }
     if (!product.defined()) return tir::make_const(dtype, full);
     // A window may lie in the padding altogether.
-    return tir::cast(dtype, tir::max(product * full, Index(1)));
+    return tir::max(product * tir::make_const(dtype, full), tir::make_const(dtype, 1));
   };
   return {Compute(
       out->shape,
