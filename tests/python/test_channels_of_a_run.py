@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import treadle
 
@@ -38,6 +39,27 @@ def test_convolutions(case):
     wrong = (1, channels // 2, *[8] * (len(shape) - 2))
     with pytest.raises(treadle.Error, match="the_conv.*size of the channel dimension"):
         compiled.run(None, {"x": np.zeros(np.prod(wrong), "f4"), "shape": np.array(wrong, "i8")})
+
+
+@pytest.mark.parametrize("case", ["pointwise", "window", "depthwise", "row"])
+def test_convolutions_of_bytes(case):
+    _, shape, attributes, channels = CASES[case]
+    rng = np.random.default_rng(5)
+    weight = rng.integers(-8, 8, shape).astype("i1")
+    proto = model("ConvInteger", weight, **attributes)
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    compiled = treadle.compile(proto.SerializeToString())
+    assert "nn.contrib" in compiled.explain() or len(shape) == 3
+    floats = ReferenceEvaluator(model("Conv", weight.astype("f4"), **attributes))
+    for sizes in ((1, 7, 9), (2, 4, 5)):
+        image = (sizes[0], channels, *sizes[1:len(shape) - 1])
+        feed = {"x": rng.integers(0, 256, np.prod(image), dtype="u1"), "shape": np.array(image, "i8")}
+        expected = floats.run(None, {**feed, "x": feed["x"].astype("f4")})[0]
+        np.testing.assert_array_equal(compiled.run(None, feed)[0], expected.astype("i4"))
+    wrong = (1, channels // 2, *[8] * (len(shape) - 2))
+    with pytest.raises(treadle.Error, match="the_conv.*size of the channel dimension"):
+        compiled.run(None, {"x": np.zeros(np.prod(wrong), "u1"), "shape": np.array(wrong, "i8")})
 
 
 def test_kernels_are_those_of_known_channels():

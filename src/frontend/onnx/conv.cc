@@ -48,17 +48,6 @@ Expr AddBias(NodeImport& n, const Expr& x) {
   return n.Call("nn.bias_add", {x, bias}, {{"axis", int64_t{1}}});
 }
 
-/// The operand, whose channels are as many as the weights want. Kernels that depend on them may be used where the model
-/// doesn't tell how many there are (those of a reshape to a computed shape).
-Expr OperandOf(NodeImport& n, int64_t channels, const std::string& wanted) {
-  if (const int64_t* known = AsConstInt(TypeOf(n.In(0))->shape[1]); known != nullptr && *known != channels) {
-    n.Invalid(StrCat("the operand has ", *known, " channels, the weights want ", wanted));
-  }
-  std::vector<int64_t> sizes(static_cast<size_t>(n.Rank(0)), -1);
-  sizes[1] = channels;
-  return WithSizes(In(n, 0), sizes, "the channel dimension");
-}
-
 /// One channel of zeros in place of none, whose products have the same sum.
 Term ChannelOfZeros(NodeImport& n, const Expr& x, int64_t axis) { return Term(n, x).Sum({axis}, true); }
 
@@ -68,7 +57,8 @@ Expr ImportConv(NodeImport& n) {
   int64_t out_channels = n.StaticDim(n.In(1), 0);
   int64_t groups = Groups(n, out_channels);
   int64_t per_group = n.StaticDim(n.In(1), 1);
-  Expr x = OperandOf(n, CheckedMul(per_group, groups), StrCat(per_group, " in each of ", groups, " groups"));
+  Expr x =
+      OperandWithChannels(n, 0, CheckedMul(per_group, groups), StrCat(per_group, " in each of ", groups, " groups"));
   Expr weights = n.In(1);
   if (per_group == 0) {
     x = ChannelOfZeros(n, x, 1);
@@ -115,7 +105,7 @@ Expr ImportConvTranspose(NodeImport& n) {
   Window w = ReadWindow(n, KernelOf(n, 0), /*transposed=*/true);
   int64_t in_channels = n.StaticDim(n.In(1), 0);
   const int64_t groups = Groups(n, in_channels);
-  Expr x = OperandOf(n, in_channels, StrCat(in_channels));
+  Expr x = OperandWithChannels(n, 0, in_channels, StrCat(in_channels));
   Expr weights = n.In(1);
   if (in_channels == 0) {
     x = ChannelOfZeros(n, x, 1);

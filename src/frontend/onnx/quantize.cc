@@ -11,6 +11,7 @@
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/symbolic_dims.h"
 #include "frontend/onnx/window.h"
+#include "treadle/base/checked_math.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -267,10 +268,11 @@ void CheckSummed(NodeImport& n, size_t i, bool per_column) {
   n.Invalid(StrCat("scales or zero points (input ", i, ") differ along the dimension that is summed over"));
 }
 
-/// Input `i` as int32 without its zero point, input `zero_point`: one number, or one per element of dimension `axis`.
-Expr Centered(NodeImport& n, size_t i, size_t zero_point, int axis) {
+/// `operand`, input `i`, as int32 without its zero point, input `zero_point`: one number, or one per element of
+/// dimension `axis`.
+Expr Centered(NodeImport& n, const Expr& operand, size_t i, size_t zero_point, int axis) {
   if (n.DType(i).bits() > 8 || !n.DType(i).is_integral()) n.Unsupported(StrCat("operands of type ", n.DType(i)));
-  Expr x = n.Cast(n.In(i), DataType::Int(32));
+  Expr x = n.Cast(operand, DataType::Int(32));
   if (!n.Has(zero_point)) return x;
   CheckSummed(n, zero_point, axis == n.Rank(i) - 1);
   Expr value = n.Cast(n.In(zero_point), DataType::Int(32));
@@ -279,6 +281,10 @@ Expr Centered(NodeImport& n, size_t i, size_t zero_point, int axis) {
   if (RankOf(value) <= 1) value = Spread(n, value, x, axis, 0);
   if (RankOf(value) > rank) n.Invalid("a zero point has a higher rank than its operand");
   return n.Call("subtract", {x, value});
+}
+
+Expr Centered(NodeImport& n, size_t i, size_t zero_point, int axis) {
+  return Centered(n, n.In(i), i, zero_point, axis);
 }
 
 void CheckZeroPoint(NodeImport& n, size_t i, size_t zero_point) {
@@ -354,7 +360,8 @@ struct IntegerOperands {
 };
 
 /// The convolution in int32 of bytes along one or two dimensions; one is the second of two.
-Expr ByteConv(NodeImport& n, const IntegerOperands& in, const Window& w, int64_t groups, int64_t channels) {
+Expr ByteConv(NodeImport& n, const Expr& x, const IntegerOperands& in, const Window& w, int64_t groups,
+              int64_t channels) {
   const bool narrow = w.spatial == 1;
   auto wide = [&](const Expr& tensor) { return narrow ? n.ExpandDims(tensor, 2) : tensor; };
   auto with = [&](const Ints& sizes, int64_t first) { return narrow ? Ints{first, sizes[0]} : sizes; };
@@ -367,7 +374,7 @@ Expr ByteConv(NodeImport& n, const IntegerOperands& in, const Window& w, int64_t
                        {"out_dtype", DataType::Int(32)}};
   const Expr one = n.Scalar(DataType::Float(32), 1);
   const Expr sums = n.Call("qnn.conv2d",
-                           {wide(n.In(in.x)), wide(n.In(in.weight)), ZeroPoint(n, in.x_zero, n.DType(in.x)),
+                           {wide(x), wide(n.In(in.weight)), ZeroPoint(n, in.x_zero, n.DType(in.x)),
                             ZeroPoint(n, in.weight_zero, n.DType(in.weight)), one, one},
                            attrs);
   return narrow ? n.Squeeze(sums, {2}) : sums;
@@ -394,15 +401,17 @@ Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t w
   Window w = ReadWindow(n, {shape.begin() + 2, shape.end()});
   int64_t groups = n.Int("group", 1);
   if (groups < 1 || shape[0] % groups != 0) n.Invalid(StrCat("'group' is ", groups));
+  const std::string wanted = StrCat(shape[1], " in each of ", groups, " groups");
+  const Expr operand = OperandWithChannels(n, x, CheckedMul(shape[1], groups), wanted);
   const bool bytes = IsByte(n.DType(x)) && IsByte(n.DType(weight));
   if (bytes && shape[1] != 0 && w.spatial <= 2 && w.run_time.empty() && IsOneNumber(n, x_zero) &&
       (!n.Has(weight_zero) || n.Rank(weight_zero) <= 1)) {
-    return ByteConv(n, {x, x_zero, weight, weight_zero}, w, groups, shape[0]);
+    return ByteConv(n, operand, {x, x_zero, weight, weight_zero}, w, groups, shape[0]);
   }
   AttrList attrs{{"strides", w.strides}, {"padding", w.pads},       {"dilation", w.dilations},       {"groups", groups},
                  {"channels", shape[0]}, {"kernel_size", w.kernel}, {"out_dtype", DataType::Int(32)}};
   constexpr const char* kConv[] = {"nn.conv1d", "nn.conv2d", "nn.conv3d"};
-  const Expr centered = PadAtRunTime(n, w, Centered(n, x, x_zero, 1), 0);
+  const Expr centered = PadAtRunTime(n, w, Centered(n, operand, x, x_zero, 1), 0);
   return n.Call(kConv[w.spatial - 1], {centered, Centered(n, weight, weight_zero, 0)}, attrs);
 }
 

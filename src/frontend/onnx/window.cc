@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
 #include "treadle/base/int_math.h"
 
@@ -68,6 +69,15 @@ Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transp
   w.pads.assign(2 * w.spatial, 0);
   if (auto_pad != "VALID" && !transposed) PadToSameSize(n, w, auto_pad == "SAME_UPPER");
   return w;
+}
+
+relay::Expr OperandWithChannels(NodeImport& n, size_t i, int64_t channels, const std::string& wanted) {
+  if (const int64_t* known = AsConstInt(TypeOf(n.In(i))->shape[1]); known != nullptr && *known != channels) {
+    n.Invalid(StrCat("the operand has ", *known, " channels, the weights want ", wanted));
+  }
+  std::vector<int64_t> sizes(static_cast<size_t>(n.Rank(i)), -1);
+  sizes[1] = channels;
+  return WithSizes(In(n, i), sizes, "the channel dimension");
 }
 
 std::vector<Term> RunTimePadding(const Window& w, const Term& x, size_t i) {

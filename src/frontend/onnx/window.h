@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "frontend/onnx/compose.h"
@@ -30,6 +31,10 @@ std::vector<int64_t> WindowSizes(NodeImport& n, const char* name, size_t count, 
 /// `kernel` is what the weights say (empty: the attribute has to be there). With `transposed` auto_pad is left to the
 /// caller, `pads` being 0.
 Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transposed = false);
+
+/// Operand `i`, whose channels are as many as the weights want, `wanted` in words. Kernels that depend on them may be
+/// used where the model doesn't tell how many there are (those of a reshape to a computed shape).
+relay::Expr OperandWithChannels(NodeImport& n, size_t i, int64_t channels, const std::string& wanted);
 
 /// What is added to spatial dimension `i` of `x`, which `run_time` lists, at its begin and at its end.
 std::vector<Term> RunTimePadding(const Window& w, const Term& x, size_t i);
