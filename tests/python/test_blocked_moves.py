@@ -104,3 +104,15 @@ def test_joined_channels_are_computed_in_vectors(tmp_path):
                    check=True, capture_output=True, timeout=300)
     lines = [line for line in (tmp_path / "tir.tir").read_text().splitlines() if "nearbyint(" in line]
     assert lines and all(line.split(" = ")[0].strip().endswith(("1i64, 4)]", "1i64, 16)]")) for line in lines), lines
+
+
+@pytest.mark.parametrize("channels", [3, 4, 24, 64])
+def test_images_of_any_size_become_channels_last(channels):
+    """Few channels per pixel, where an index was divided for each, and tiles with rows that are left over."""
+    source = (f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, {channels}, ?, ?), float32]) '
+              "{ transpose(%x, axes=[0, 2, 3, 1]) }\n")
+    executable = treadle.relay.vm.compile(treadle.relay.fromtext(source), "llvm -mcpu=native")
+    machine = treadle.runtime.vm.VirtualMachine(executable, treadle.cpu())
+    for size in ((1, 1, 1), (2, 3, 5), (1, 17, 1), (3, 16, 16), (1, 31, 33), (2, 0, 4)):
+        x = np.random.default_rng(0).random((size[0], channels, *size[1:])).astype("float32")
+        np.testing.assert_array_equal(machine.invoke("main", treadle.nd.array(x)).numpy(), x.transpose(0, 2, 3, 1))

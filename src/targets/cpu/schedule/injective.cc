@@ -203,7 +203,9 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   if (lanes < kRow * 2) lanes = t.row > kLine ? kRow * 2 : kRow;  // the tail is split off
   if (t.rows < kRow || t.row < lanes) return false;
   // Rows of one vector, as of blocks of channels, are stored one after another whatever is left of the tiles.
-  const bool many = t.rows % kLine == 0 || (t.row == lanes && t.rows >= 2 * kLine);
+  // Where a run tells how many there are, lines are read whole too: what is left goes by rows of four anyway.
+  const bool dynamic = Extent(sch, t.loops[t.across]) < 0;
+  const bool many = dynamic || t.rows % kLine == 0 || (t.row == lanes && t.rows >= 2 * kLine);
   const int64_t tiles = many ? kLine / kRow : t.rows % (2 * kRow) == 0 ? 2 : 1;
   const std::vector<LoopRV> u = sch.Split(t.loops[t.across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
   const std::vector<LoopRV> v = sch.Split(t.loops[t.along], {kRest, PrimExpr(lanes)});
@@ -287,6 +289,13 @@ bool SplitJoinedDimensions(Schedule& sch, const BlockRV& block) {
     rows |= repeated;
   }
   return rows;
+}
+
+/// Whether a loop has fewer iterations than dividing an index is worth.
+bool IsShort(Schedule& sch, const LoopRV& loop) {
+  constexpr int64_t kFew = 8;
+  const int64_t extent = Extent(sch, loop);
+  return extent >= 0 && extent <= kFew;
 }
 
 /// Lanes for rows of `extent` elements that `lanes` are right for: as many as fill a register where elements are small
@@ -384,7 +393,13 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   for (size_t i = 0; i + 1 < outer.size(); ++i) {
     if (i > 0 || Extent(sch, outer[i]) > 0) others *= std::max<int64_t>(1, usual(outer[i]));
   }
-  if (outer.size() > 1 && (whole_rows || (others >= kEnough && usual(outer.back()) > 2))) outer.pop_back();
+  if (outer.size() > 1 && (whole_rows || (others >= kEnough && usual(outer.back()) > 2))) {
+    outer.pop_back();
+  } else if (outer.size() > 1 && Extent(sch, outer.back()) < 0 && IsShort(sch, last)) {
+    // The index of a fused loop is divided for each of its iterations: for many of short rows together.
+    constexpr int64_t kRows = 256;
+    outer.back() = sch.Split(outer.back(), {kRest, PrimExpr(kRows)})[0];
+  }
   if (!outer.empty()) FuseParallel(sch, outer, work);
 }
 
