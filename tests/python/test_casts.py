@@ -67,6 +67,18 @@ def @main(%x: Tensor[(64, 64), float32]) { cast(%x, dtype="uint8") }"""
 
 
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("body", ["nn.max_pool2d(%x, pool_size=[3, 3], layout=\"NCHW16c\")", "maximum(%x, %x * %x)", "%x + %x"])
+def test_vectors_of_float16_stay_vectors(cpu, body):
+    """Between conversions LLVM would make operations of float32 ones of float16, which it computes lane by lane."""
+    text = f"""#[version = "0.0.5"]
+def @main(%x: Tensor[(1, 4, 16, 16, 16), float16]) {{ {body} }}"""
+    with treadle.transform.PassContext(opt_level=3):
+        module = relay.build(relay.fromtext(text), target=f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
+    assembly = module.get_lib().get_source("asm")
+    assert "vcvtph2ps" in assembly and not re.search(r"vucomiss|v(max|add|mul)ss|vpinsrw|vpextrw", assembly)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
 @pytest.mark.parametrize("dtypes", [("float32", "int64"), ("float64", "int64"), ("int64", "float64")])
 def test_vectors_of_long_integers(cpu, dtypes):
     """By instructions of AVX-512, in doubles with AVX2; not lane by lane, also of lengths that aren't whole vectors."""

@@ -97,6 +97,12 @@ Value* FunctionCodegen::Splat(Value* scalar, int lanes) {
 
 // ---- Conversions ----
 
+Value* FunctionCodegen::KeepWide(Value* value) {
+  const char* feature = module_->features().arch == "x86_64" ? "avx512fp16" : "fullfp16";
+  const bool fenced = value->getType()->isVectorTy() && !module_->HasFeature(feature);
+  return fenced ? b_.CreateArithmeticFence(value, value->getType()) : value;
+}
+
 Value* FunctionCodegen::SmallFloatToFloat32(Value* value, DataType from) {
   const int lanes = from.lanes();
   auto* f32 = ValueType(DataType::Float(32, lanes));
@@ -107,7 +113,7 @@ Value* FunctionCodegen::SmallFloatToFloat32(Value* value, DataType from) {
   if (from.is_float16() && module_->features().f16_convert) {
     llvm::Type* half = b_.getHalfTy();
     if (lanes > 1) half = llvm::FixedVectorType::get(half, lanes);
-    return b_.CreateFPExt(b_.CreateBitCast(value, half), f32);
+    return KeepWide(b_.CreateFPExt(b_.CreateBitCast(value, half), f32));
   }
   // Exact: move exponent and mantissa into place and scale by a power of two; then patch what isn't finite.
   const FloatFormat format = FormatOf(from);
@@ -138,7 +144,7 @@ Value* FunctionCodegen::Float32ToSmallFloat(Value* value, DataType to) {
   if (to.is_float16() && module_->features().f16_convert) {
     llvm::Type* half = b_.getHalfTy();
     if (lanes > 1) half = llvm::FixedVectorType::get(half, lanes);
-    return b_.CreateBitCast(b_.CreateFPTrunc(value, half), ValueType(to));
+    return b_.CreateBitCast(b_.CreateFPTrunc(KeepWide(value), half), ValueType(to));
   }
   const FloatFormat format = FormatOf(to);
   Value* bits = b_.CreateBitCast(value, int_type);

@@ -185,6 +185,9 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   llvm::Value* TruncateByWords(llvm::Value* value, llvm::Type* to);
   llvm::Value* LongLanesToDouble(llvm::Value* value, bool is_signed);
   Value* TruncateLanes(Value* value, DataType to);
+  /// float32 `value` at a conversion from or to float16; vectors are behind a fence where the machine only converts:
+  /// LLVM would make operations between conversions ones of float16, and then compute lane by lane.
+  Value* KeepWide(Value* value);
   Value* SmallFloatToFloat32(Value* value, DataType from);
   Value* Float32ToSmallFloat(Value* value, DataType to);
   Value* Splat(Value* scalar, int lanes);
