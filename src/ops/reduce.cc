@@ -273,18 +273,26 @@ Array<Tensor> VarianceCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   return DivideByCount(sum, a->unbiased ? DimSub(reduction.count, Dim(1)) : reduction.count, out->dtype, "variance");
 }
 
+/// Numbers whose vectors compare as fast as they are read: those of up to 32 bits. 16-bit floats are compared as
+/// float32.
+bool HasFastExtreme(DataType dtype) {
+  return dtype.is_float16() || dtype.is_bfloat16() || dtype == DataType::Float(32) ||
+         ((dtype.is_int() || dtype.is_uint()) && dtype.bits() >= 8 && dtype.bits() <= 32);
+}
+
 /// Along the last dimension: the extreme, then the first (last) index that has it. Both are reductions of one value,
 /// which run along vectors. NaN counts as the extreme.
 template <bool kMax>
 Tensor ExtremeIndex(const ArgReduceAttrs* a, const Tensor& x, const Array<PrimExpr>& shape) {
-  const DataType index = DataType::Int(32);
+  const DataType index = DataType::Int(32), compared = x->dtype.is_floating() ? DataType::Float(32) : x->dtype;
   Reduction values(a, x->shape), places(a, x->shape);
-  Tensor extreme = ReduceTensor(values, x, shape, x->dtype, kMax ? te::MaxReduce : te::MinReduce, "extreme");
+  Tensor extreme = ReduceTensor(values, x, shape, compared, kMax ? te::MaxReduce : te::MinReduce, "extreme");
   return Compute(
       shape,
       [&](const Array<PrimExpr>& i) {
-        PrimExpr value = x(places.Source(i));
-        PrimExpr found = tir::equal(value, extreme(i)) || tir::isnan(value);
+        PrimExpr value = tir::cast(compared, x(places.Source(i)));
+        PrimExpr found = tir::equal(value, extreme(i));
+        if (compared.is_float()) found = found || tir::isnan(value);
         PrimExpr none = a->select_last_index ? tir::min_value(index) : tir::max_value(index);
         PrimExpr place = tir::select(found, tir::cast(index, places.axes[0]->var), none);
         return a->select_last_index ? te::MaxReduce(place, places.axes) : te::MinReduce(place, places.axes);
@@ -303,7 +311,7 @@ Array<Tensor> ArgReduceCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
         Compute(out->shape, [&](const Array<PrimExpr>&) { return tir::make_zero(out->dtype); }, "arg", tag::kElemWise)};
   }
   const bool last = reduction.axes.size() == 1 && reduction.reduced.back() && DimValue(x->shape.back()) <= INT32_MAX;
-  if (last && DimValue(x->shape.back()) != 0 && x->dtype == DataType::Float(32)) {
+  if (last && DimValue(x->shape.back()) != 0 && HasFastExtreme(x->dtype)) {
     Tensor found = ExtremeIndex<kMax>(a, x, out->shape);
     return {Compute(
         out->shape, [&](const Array<PrimExpr>& i) { return tir::cast(out->dtype, found(i)); },

@@ -153,8 +153,9 @@ def test_roi_align(aligned):
 
 @pytest.mark.parametrize("op, last", [("ArgMax", 0), ("ArgMax", 1), ("ArgMin", 0)])
 @pytest.mark.parametrize("axis", [1, 2])
-def test_arg_reductions_of_vectors(op, last, axis):
-    values = RNG.integers(0, 9, (3, 40, 64)).astype(np.float32)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint8, np.int16, np.uint32, np.int64])
+def test_arg_reductions_of_vectors(op, last, axis, dtype):
+    values = RNG.integers(0, 9, (3, 40, 67)).astype(dtype)
     check(helper.make_node(op, ["x"], ["y"], axis=axis, keepdims=0, select_last_index=last), {"x": values}, 13)
 
 
