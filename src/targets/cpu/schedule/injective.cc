@@ -371,6 +371,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   // The last loop becomes vectors where its extent divides or little is left; otherwise LLVM's loop vectoriser deals
   // with the rest.
   LoopRV last = loops.back();
+  const bool short_rows = IsShort(sch, last);
   int64_t lanes = VectorLanes(Extent(sch, last));
   if (lanes < kWhole && Extent(sch, last) >= kLong) lanes = kWhole;
   if (Extent(sch, last) < 0 && per_axis && loadable == kWhole) lanes = kDynamicLanes;
@@ -395,7 +396,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   }
   if (outer.size() > 1 && (whole_rows || (others >= kEnough && usual(outer.back()) > 2))) {
     outer.pop_back();
-  } else if (outer.size() > 1 && Extent(sch, outer.back()) < 0 && IsShort(sch, last)) {
+  } else if (outer.size() > 1 && Extent(sch, outer.back()) < 0 && short_rows) {
     // The index of a fused loop is divided for each of its iterations: for many of short rows together.
     constexpr int64_t kRows = 256;
     outer.back() = sch.Split(outer.back(), {kRest, PrimExpr(kRows)})[0];
