@@ -17,7 +17,12 @@ bool FunctionCodegen::HasMaskedAccess(DataType dtype) const {
 }
 
 void FunctionCodegen::ForPartsOfRegisters(DataType dtype, const std::function<void(int first, int count)>& part) {
-  const int width = std::max(1, module_->features().vector_lanes(std::max(8, dtype.bits())));
+  constexpr int kAvx = 256, kSse = 128;
+  int bits = module_->features().vector_bits;  // -vector-width may be more than registers have
+  if (module_->features().arch == "x86_64" && !module_->HasFeature("avx512f")) {
+    bits = std::min(bits, module_->HasFeature("avx") ? kAvx : kSse);
+  }
+  const int width = std::max(1, bits / std::max(8, dtype.bits()));
   for (int first = 0; first < dtype.lanes(); first += width) part(first, std::min(width, dtype.lanes() - first));
 }
 
