@@ -43,8 +43,13 @@ TEST(ComputePrecision, UsesDotsOnlyWhereTheyAreFaster) {
 fn (%q: Tensor[(1, 64, 32), float32], %k: Tensor[(1, 64, 32), float32], %m: Tensor[(1, 64, 64), float32]) {
   nn.attention(%q, %k, %k, %m)
 })";
+  ExpectPass(ComputePrecision(no_tiles), attention, attention);
   const Target tiles("llvm -mcpu=sapphirerapids");
-  ExpectPass(ComputePrecision(tiles), attention, attention);
+  ExpectPass(ComputePrecision(tiles), attention, R"(
+fn (%q: Tensor[(1, 64, 32), float32], %k: Tensor[(1, 64, 32), float32], %m: Tensor[(1, 64, 64), float32], narrowed_layers=["text:3:3"]) {
+  %0 = nn.contrib_pair_cast(%k);
+  nn.attention(nn.contrib_pair_cast(%q), %0, %0, %m)
+})");
   ExpectPass(ComputePrecision(tiles), kDense, R"(
 fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32], narrowed_layers=["text:2:86"]) {
   nn.softmax(nn.dense(nn.contrib_pair_cast(%x), nn.contrib_pair_cast(%w), out_dtype="float32"))

@@ -186,6 +186,11 @@ def contrib_packing_attention(query: ExprLike, key: ExprLike, value: ExprLike, m
 def contrib_pair_cast(data: ExprLike) -> Expr:
     """float32 rounded to bfloat16; numbers below the least normal one may become 0."""
 
+def contrib_tile_attention(query: ExprLike, key: ExprLike, value: ExprLike, mask: ExprLike, scale: float = ...,
+        zero_masked_rows: bool = False, key_block: int = 0) -> Expr:
+    """Attention of bfloat16 with packed keys (.., n / 16, s / 2, 16) and values (.., d / 16, n / 2, 16), words
+    of which fill tiles of 16."""
+
 def contrib_tile_conv2d_pairs(data: ExprLike, weight: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0),
         dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None,
         data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void'

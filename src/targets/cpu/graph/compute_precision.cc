@@ -74,7 +74,7 @@ bool IsNarrow(const TensorTypeNode* type) {
 /// How a machine multiplies bfloat16, where that is faster than products of float32.
 struct PairProducts {
   bool dots = false;         ///< sums of two products in vector registers
-  bool tiles = false;        ///< products of tile registers: of matrices, and of windows over all channels
+  bool tiles = false;        ///< products of tile registers: of matrices, of attention, of windows over all channels
   bool of_few_rows = false;  ///< sums of two products where reading weights takes longer than they do
   bool any() const { return dots || tiles; }
 };
@@ -234,19 +234,20 @@ class ProductNarrower : public MixedModeMutator {
   }
 
   /// Attention with operands in bfloat16, as the model states them or the user asks for, where its products are those
-  /// of pairs; else null.
+  /// of pairs or tiles; else null.
   Expr NarrowAttention(const CallNode* pre, const CallNode* call) {
-    constexpr int64_t kLeastQueries = 8;
+    const int64_t least_queries = pairs_.dots ? 8 : 16;  // those of a tile
     Array<Expr> stated;
     for (size_t i = 0; i < 3; ++i) {
       if (const Expr narrow = WidenedFrom(call->args[i], pre->args[i]); narrow.defined()) stated.push_back(narrow);
     }
     const bool asked = request_.narrow.is_bfloat16() && !IsKept(pre, kept_);
-    if (!pairs_.dots || (!asked && stated.size() < 3)) return Expr();
+    if (!pairs_.any() || (!asked && stated.size() < 3)) return Expr();
     const auto* query = TensorTypeOf(pre->args[0]);
     const size_t rank = query->shape.size();
     const int64_t *queries = AsConstInt(query->shape[rank - 2]), *size = AsConstInt(query->shape[rank - 1]);
-    const bool pays = queries != nullptr && *queries >= kLeastQueries && size != nullptr && *size % 2 == 0;
+    const bool pays =
+        queries != nullptr && *queries >= least_queries && size != nullptr && (*size % 2 == 0 || pairs_.tiles);
     if (!pays || query->dtype != kWide || !IsStatic(TensorTypeOf(pre->args[1]))) return Expr();
     Array<Expr> args = call->args;
     for (size_t i = 0; i < 3; ++i) args.Set(i, stated.size() == 3 ? stated[i] : Cast(args[i], request_.narrow));

@@ -12,6 +12,7 @@
 
 #include "ops/infer.h"
 #include "targets/cpu/kernels/attention_compute.h"
+#include "targets/cpu/kernels/attention_parts.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/problems.h"
 #include "targets/cpu/kernels/words.h"
@@ -30,7 +31,6 @@ using relay::LaidOutCall;
 /// AttentionProblemNode::not_packed of operands that only "attention.packing" takes.
 constexpr const char* kDynamic = "sizes are dynamic";
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
-constexpr int64_t kLanes = kPackedColumns;
 constexpr int64_t kMostPanels = 4;  ///< of a register tile
 
 // ---- Plans ----
@@ -72,16 +72,6 @@ int64_t WidestTile(const Machine& machine) {
   const int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
   const int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
   return std::min(widest, kMaxTileWidth);
-}
-
-/// Sizes of equal parts of `count`, the largest, of at most `most`, first; of those near each other one.
-std::vector<int64_t> PartsOf(int64_t count, int64_t most) {
-  std::vector<int64_t> sizes;
-  for (int64_t size = std::min(count, most); size >= 1; size = std::min(size - 1, size * 7 / 8)) {
-    const int64_t part = CeilDiv(count, CeilDiv(count, size));
-    if (sizes.empty() || part < sizes.back()) sizes.push_back(part);
-  }
-  return sizes;
 }
 
 /// Blocks of keys: all, or as many as make a softmax worth while.
@@ -220,46 +210,6 @@ std::string WhyNotPackingPlan(const Problem&, const Machine&, const Plan& chosen
 }
 
 // ---- The schedule ----
-
-/// The block's loops under `under`: its axes, outermost first; some may be missing.
-struct Nest {
-  BlockRV block;
-  std::vector<LoopRV> axes;
-};
-
-Nest At(Schedule& sch, const BlockRV& block, const LoopRV& loop) {
-  sch.ComputeAt(block, loop);
-  return {block, LoopsUnder(sch, block, loop)};
-}
-
-/// The last axis as vectors, where it divides; dynamic ones consist of panels.
-void VectorizeLast(Schedule& sch, const LoopRV& last) {
-  if (!last.defined()) return;
-  const int64_t extent = Extent(sch, last);
-  int lanes = extent < 0 ? static_cast<int>(kLanes) : VectorLanes(extent);
-  if (lanes == 0) return;
-  sch.Vectorize(Extent(sch, last) == lanes ? last : sch.Split(last, {kRest, PrimExpr(int64_t{lanes})})[1]);
-}
-
-/// A maximum or sum by lanes: vectors.
-void VectorizeLanes(Schedule& sch, const Nest& lanes) {
-  size_t n = lanes.axes.size();
-  LoopRV lane = lanes.axes[n - 2], k = lanes.axes[n - 1];
-  if (!k.defined()) return sch.Vectorize(lane);
-  sch.Reorder({k, lane});
-  BlockRV init = sch.DecomposeReduction(lanes.block, k);
-  sch.Vectorize(lane);
-  sch.Vectorize(sch.GetLoops(init).back());
-}
-
-/// The lanes of a maximum or sum, which are under `loop`: of several vectors at once, or by themselves.
-void VectorizeParts(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop) {
-  const BlockRV lanes = stages.At(role + "_lanes");
-  if (!stages.Has(role + "_parts")) return VectorizeLanes(sch, {lanes, LoopsUnder(sch, lanes, loop)});
-  VectorizeLast(sch, LoopsUnder(sch, lanes, loop).back());
-  const BlockRV parts = stages.At(role + "_parts");
-  VectorizeLanes(sch, {parts, LoopsUnder(sch, parts, loop)});
-}
 
 /// A maximum or sum per row: lanes first, where there are such.
 void ScheduleRowReduction(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop) {
@@ -423,13 +373,6 @@ std::string WhyNotPacking(const Problem& problem, const Machine&) {
   if (p.not_packed != kDynamic) return p.not_packed.empty() ? "sizes are known" : p.not_packed;
   if (p.dtype != kSum) return StrCat("operands are ", p.dtype, ", not ", kSum);
   return p.s <= 0 || p.d <= 0 ? "sizes of queries or values are dynamic" : "";
-}
-
-Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value, DataType dtype = kSum) {
-  if (missing == 0) return data;
-  std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
-  widths[dim] = {0, missing};
-  return MakePad(data, widths, ScalarConstant(dtype, value));
 }
 
 /// Values fill vectors, with zeros that the result is cut off from.

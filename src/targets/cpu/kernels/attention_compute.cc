@@ -11,6 +11,7 @@
 #include "treadle/ops/attrs/attention.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/size_forms.h"
+#include "treadle/tir/tile_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -46,6 +47,23 @@ Type PackedAttentionInfer(const InferContext& context) {
   Array<PrimExpr> out = query->shape;
   out.Set(rank - 1, DimMul(value->shape[rank - 2], Dim(kPackedColumns)));
   return TensorType(out, kSum);
+}
+
+/// The same of words in whole tiles: of queries, keys and values, of which there are as many as keys.
+Type TileAttentionInfer(const InferContext& context) {
+  const auto *query = context.Tensor(0, "query"), *key = context.Tensor(1, "key"), *value = context.Tensor(2, "value");
+  const Type result = PackedAttentionInfer(context);
+  const size_t rank = query->shape.size();
+  if (query->dtype != kHalf) throw DTypeError(StrCat("tiles are products of bfloat16, not ", query->dtype));
+  if (context.attrs<AttentionAttrs>()->key_block != 0) throw ShapeError("tiles have no blocks of keys");
+  const int64_t words = DimValue(key->shape[rank - 1]), values = DimValue(value->shape[rank - 1]);
+  const bool whole = words > 0 && words % tir::kTileRows == 0 && values > 0 && values % tir::kTileRows == 0;
+  const bool fit = DimValue(query->shape[rank - 1]) == words * 2;
+  if (!whole || !fit || DimValue(key->shape[rank - 2]) * kPackedColumns != values * 2) {
+    throw ShapeError(StrCat("queries ", TypeText(query), ", keys ", TypeText(key), " and values ", TypeText(value),
+                            " aren't tiles of ", tir::kTileRows, " words of as many keys as values"));
+  }
+  return result;
 }
 
 /// The product of dimensions; -1 where one is dynamic.
@@ -146,12 +164,12 @@ te::Tensor CombineBlocks(const te::Tensor& mixed, const SoftmaxStages& softmax, 
   return DivideBySums(combined, total, attrs, anchor);
 }
 
-Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+Array<te::Tensor> ComputeWith(const char* kernel, const Attrs& attrs, const Array<te::Tensor>& inputs,
+                              const Type& out_type) {
   const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
   const auto& options = *attrs.as<AttentionAttrs>();
   const size_t rank = query.ndim(), batch = rank - 2;
   const bool pairs = query->dtype == kHalf;
-  const char* kernel = pairs ? kPairAttention : kPackedAttention;
   const PrimExpr panel = Index(kPackedColumns);
   const PackedScores scores(query, key, options.key_block);
   /// The product of element (or word) `k` of a row and of a packed column.
@@ -193,6 +211,13 @@ Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Ten
   const Map<String, ObjectRef> anchor = AnchorAttrs(kernel, "output", PackedProblem(inputs, options.key_block));
   if (scores.in_blocks()) return {CombineBlocks(mixed, softmax, options, kernel, anchor)};
   return {DivideBySums(mixed, softmax.sum, options, anchor)};
+}
+
+Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+  return ComputeWith(inputs[0]->dtype == kHalf ? kPairAttention : kPackedAttention, attrs, inputs, out_type);
+}
+Array<te::Tensor> TileAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+  return ComputeWith(kTileAttention, attrs, inputs, out_type);
 }
 
 /// Of dynamic sizes: query (batch.., m, s), key (batch.., n, s), value (batch.., n, d), mask (..., n). Keys are packed
@@ -253,6 +278,13 @@ void RegisterPackedAttentionOps() {
       .Relation(Rule<PackedAttentionInfer>)
       .Set(relay::kMacCount, relay::FMacCount(PackedAttentionMacs))
       .Set(kCompute, FTECompute(PackedAttentionCompute));
+  AttentionOp(
+      "nn.contrib_tile_attention",
+      "Attention of bfloat16 with packed keys (.., n / 16, s / 2, 16) and values (.., d / 16, n / 2, 16), words "
+      "of which fill tiles of 16.")
+      .Relation(Rule<TileAttentionInfer>)
+      .Set(relay::kMacCount, relay::FMacCount(PackedAttentionMacs))
+      .Set(kCompute, FTECompute(TileAttentionCompute));
   AttentionOp("nn.contrib_packing_attention", "Attention of dynamic sizes, which packs keys as it goes.")
       .Relation(Rule<AttentionInfer>)
       .Set(relay::kMacCount, relay::FMacCount([](const Attrs&, const Array<Type>& arguments, const Type& result) {

@@ -7,9 +7,9 @@
 namespace treadle::ops::cpu {
 
 inline constexpr const char *kPackedAttention = "attention.packed", *kPairAttention = "attention.pairs",
-                            *kPackingAttention = "attention.packing";
+                            *kTileAttention = "attention.tiles", *kPackingAttention = "attention.packing";
 
-/// nn.contrib_packed_attention and nn.contrib_packing_attention.
+/// nn.contrib_packed_attention, nn.contrib_tile_attention and nn.contrib_packing_attention.
 void RegisterPackedAttentionOps();
 
 /// Sizes of operands as they are, query (batch.., m, s), key (batch.., n, s), value (batch.., n, d): dynamic ones are

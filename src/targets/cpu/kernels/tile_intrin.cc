@@ -3,6 +3,8 @@
 
 #include "ops/infer.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/words.h"
 
 namespace treadle::ops::cpu {
 
@@ -63,6 +65,24 @@ tir::TensorIntrin TileIntrin(const TileTensors& tensors) {
   for (const TileTensors::Step& step : tensors.steps) product.steps.push_back({step.extent, At(a, step.next)});
   const tir::PrimFunc body(params, tir::Evaluate(tir::tile_product(product)), Type(), buffers);
   return tir::TensorIntrin("tile_product", desc, body, tir::PrimFunc(ObjectPtr<Object>()));
+}
+
+tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words) {
+  const int64_t each = type == kWord ? 1 : PerWord(dtype);
+  const Tensor a = te::Placeholder({Index(rows), Index(words * each)}, type, "a");
+  const Tensor b = te::Placeholder({Index(panels), Index(words), Index(kPackedColumns)}, kWord, "b");
+  te::IterVar k = te::ReduceAxis(tir::Range(Index(words)), "k");
+  const Tensor c = te::Compute(
+      {Index(rows), Index(panels * kPackedColumns)},
+      [&](const Array<te::Var>& i) {
+        auto element = [&](int64_t e) { return a(i[0], PrimExpr(k->var) * Index(each) + Index(e)); };
+        const PrimExpr word = type == kWord ? a(i[0], k->var) : MakeWord(dtype, element);
+        const PrimExpr right =
+            b(tir::floordiv(i[1], Index(kPackedColumns)), k->var, tir::floormod(i[1], Index(kPackedColumns)));
+        return te::Sum(DotOfWords(dtype, word, right), {k});
+      },
+      "c");
+  return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words});
 }
 
 }  // namespace treadle::ops::cpu

@@ -25,4 +25,8 @@ struct TileTensors {
 };
 tir::TensorIntrin TileIntrin(const TileTensors& tensors);
 
+/// Of a product of matrices of `dtype`: `rows` of the left operand (of `type`: its numbers, or words of them) by
+/// `panels`.
+tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words);
+
 }  // namespace treadle::ops::cpu

@@ -203,24 +203,6 @@ std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request
 
 // ---- The schedule ----
 
-/// What a call computes: `rows` of the left operand (of `type`: its numbers, or words of them) by `panels`.
-tir::TensorIntrin ProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words) {
-  const int64_t each = type == kWord ? 1 : PerWord(dtype);
-  const Tensor a = te::Placeholder({Index(rows), Index(words * each)}, type, "a");
-  const Tensor b = te::Placeholder({Index(panels), Index(words), Index(kColumns)}, kWord, "b");
-  te::IterVar k = te::ReduceAxis(tir::Range(Index(words)), "k");
-  const Tensor c = te::Compute(
-      {Index(rows), Index(panels * kColumns)},
-      [&](const Array<te::Var>& i) {
-        auto element = [&](int64_t e) { return a(i[0], PrimExpr(k->var) * Index(each) + Index(e)); };
-        const PrimExpr word = type == kWord ? a(i[0], k->var) : MakeWord(dtype, element);
-        const PrimExpr right = b(tir::floordiv(i[1], Index(kColumns)), k->var, tir::floormod(i[1], Index(kColumns)));
-        return te::Sum(DotOfWords(dtype, word, right), {k});
-      },
-      "c");
-  return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words});
-}
-
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<MatmulProblemNode>();
   const auto& plan = *chosen.as<TilePlanNode>();
@@ -235,7 +217,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.SetScope(block, 0, "local");
   sch.ComputeAt(block, rows[0]);
   const std::vector<LoopRV> axes = LoopsUnder(sch, block, rows[0]);  // .., m, n, k
-  sch.Tensorize(axes[rank - 2], ProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words));
+  sch.Tensorize(axes[rank - 2], TileProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words));
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.insert(outer.end(), {columns[0], rows[0]});

@@ -8,12 +8,11 @@
 
 #include "ops/infer.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/words.h"
 #include "treadle/ops/compute.h"
 #include "treadle/relay/layout.h"
 
 namespace treadle::ops::cpu {
-
-inline const DataType kWord = DataType::Int(32);
 
 /// The operators of one kind of product.
 struct WordOps {

@@ -11,6 +11,8 @@
 
 namespace treadle::ops::cpu {
 
+inline const DataType kWord = DataType::Int(32);
+
 /// Elements of a word: 4 bytes, 2 int16 or 2 bfloat16.
 inline int64_t PerWord(DataType dtype) { return 32 / dtype.bits(); }
 

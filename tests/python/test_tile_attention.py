@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention on AMX's tile registers: what it computes, written out and by the instructions themselves."""
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+import treadle
+from test_attention import attention_model, definition
+from test_precision import round_bf16, snr
+from test_tiles import TILES, WRITTEN_OUT, instructions, needs_x86, run  # noqa: F401
+
+BF16 = {"relay.precision": "bf16"}
+CASES = [
+    dict(batch=1, heads=2, queries=32, keys=32, size=32, values=16),  # all of them whole tiles
+    dict(batch=2, heads=2, queries=24, keys=64, size=64, values=64, mask=(1, 1, 1, 64)),
+    dict(batch=1, heads=3, queries=49, keys=49, size=32, values=32),  # panels of 16 keys, an even number of them
+    dict(batch=1, heads=1, queries=19, keys=33, size=80, values=80, mask=(1, 1, 19, 33)),  # an odd number of panels
+    dict(batch=2, heads=1, queries=17, keys=7, size=15, values=5, mask=(2, 1, 17, 7)),
+    dict(batch=1, heads=2, queries=130, keys=100, size=128, values=24, transposed=False),
+    dict(batch=1, heads=2, queries=33, keys=40, size=12, values=20, mask=(1, 2, 33, 40), scale=("Mul", 0.25)),
+]
+
+
+def inputs_of(shapes, seed=1):
+    rng = np.random.default_rng(seed)
+    return {name: round_bf16(rng.standard_normal(shape).astype(np.float32)) for name, shape in shapes.items()}
+
+
+def check(case, x, y, least=48):
+    """Of operands that are bfloat16 already only the exponentials are rounded."""
+    assert snr(definition(x, case.get("transposed", True), case.get("scale", ("Div", 3.0))), y) > least
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_its_definition(case):
+    model, shapes = attention_model(**case)
+    x = inputs_of(shapes)
+    check(case, x, run(model, x, WRITTEN_OUT, **BF16))
+
+
+@needs_x86
+@pytest.mark.parametrize("case", CASES)
+def test_instructions(case, instructions):  # noqa: F811
+    model, shapes = attention_model(**case)
+    x = inputs_of(shapes)
+    before = 0 if instructions is None else instructions()
+    check(case, x, run(model, x, TILES, **BF16))
+    assert instructions is None or instructions() > before
+
+
+def test_it_is_the_kernel_of_machines_with_tiles():
+    model, _ = attention_model(**CASES[1])
+    explained = treadle.compile(model, target=TILES, pass_config=BF16).explain()
+    assert '"kernel":"attention.tiles"' in explained
+
+
+@pytest.mark.parametrize("queries, m_block", [(32, 16), (32, 32), (37, 13), (48, 12), (40, 2), (70, 70)])
+def test_blocks_of_queries(queries, m_block):
+    case = dict(batch=1, heads=2, queries=queries, keys=40, size=32, values=32, mask=(1, 1, queries, 40))
+    model, shapes = attention_model(**case)
+    problem = {"type": "schedule.AttentionProblem", "batch": 2, "m": queries, "n": 40, "s": 32, "d": 32,
+               "dtype": "bfloat16", "n_block": 0, "key_block": 0}
+    packed = {**problem, "m": -(-queries // m_block) * m_block, "n": 64, "n_block": 16}
+    plan = {"type": "schedule.TileAttentionPlan", "m_block": m_block}
+    records = "\n".join(json.dumps({"problem": p, "kernel": "attention.tiles", "plan": plan}) for p in (problem, packed))
+    options = {**BF16, "schedule.plans": records}
+    assert f'"m_block":{m_block}' in treadle.compile(model, target=WRITTEN_OUT, pass_config=options).explain()
+    x = inputs_of(shapes)
+    check(case, x, run(model, x, WRITTEN_OUT, **options))
+
+
+def test_queries_that_see_no_key():
+    """They give NaN, as without tiles, and others see none of the keys that are masked for them."""
+    case = dict(batch=1, heads=1, queries=20, keys=40, size=32, values=16, mask=(1, 1, 20, 40))
+    model, shapes = attention_model(**case)
+    x = inputs_of(shapes)
+    seen = np.random.default_rng(2).random((20, 40)) < 0.3
+    seen[:, 39] = True
+    seen[7] = False
+    x["mask"] = np.where(seen, 0, -np.inf).astype(np.float32)[None, None]
+    x["v"][0, 0, 13] = 1e30
+    seen[:, 13] = False
+    x["mask"][0, 0, :, 13] = -np.inf
+    y = run(model, x, WRITTEN_OUT, **BF16)
+    assert np.isnan(y[0, 0, 7]).all()
+    rest = np.delete(np.arange(20), 7)
+    with np.errstate(invalid="ignore"):
+        expected = definition(x, True, ("Div", 3.0))
+    assert snr(expected[:, :, rest], y[:, :, rest]) > 48
+
+
+def test_scores_far_apart():
+    case = dict(batch=1, heads=1, queries=16, keys=32, size=32, values=16, mask=(1, 1, 16, 32))
+    model, shapes = attention_model(**case)
+    x = inputs_of(shapes)
+    x["mask"] = np.resize(np.float32([-1e4, 1e30, 3e38, -3e38, 0, 80, 160, 240, -90, -180, 50]), (1, 1, 16, 32))
+    check(case, x, run(model, x, WRITTEN_OUT, **BF16))
+
+
+def test_models_in_bfloat16():
+    case = CASES[2]
+    model, shapes = attention_model(**case)
+    for value in [*model.graph.input, *model.graph.output]:
+        value.type.tensor_type.elem_type = 16
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(np.asarray(3, ml_dtypes.bfloat16), tensor.name))
+    x = inputs_of(shapes)
+    y = run(model, {name: value.astype(ml_dtypes.bfloat16) for name, value in x.items()}, WRITTEN_OUT)
+    check(case, x, np.asarray(y, np.float32), 42)
