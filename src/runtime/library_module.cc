@@ -176,6 +176,7 @@ LoadedLibrary LoadLibraryFile(const std::string& path, bool is_model) {
   }
   LibraryTable& table = LibraryTable::Global();
   std::lock_guard<std::recursive_mutex> lock(table.mutex);
+  HostCpuFeatures();  // asks the operating system for what the code may need: libraries of one kernel have no manifest
   void* handle = dlopen(table.FreshPath(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* problem = dlerror();

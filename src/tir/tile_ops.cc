@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/tir/tile_ops.h"
 
+#include <algorithm>
+
 #include "treadle/arith/analyzer.h"
+#include "treadle/base/int_math.h"
 #include "treadle/tir/byte_ops.h"
 #include "treadle/tir/pair_ops.h"
 
@@ -55,6 +58,13 @@ int64_t TileProduct::Runs() const {
   int64_t runs = 1;
   for (const Step& step : steps) runs *= step.extent;
   return runs;
+}
+
+int64_t TileParts(int64_t rows, int64_t outer, int64_t inner) {
+  constexpr int64_t kRuns = 8;  // two panels of them have 16 KiB
+  const bool is_read_once = rows <= 2 * kTileRows;
+  if (is_read_once || outer * inner <= kRuns * 3 / 2) return 1;
+  return CeilDiv(outer, std::max<int64_t>(1, kRuns / inner));
 }
 
 PrimExpr tile_product(const TileProduct& product) {

@@ -76,15 +76,16 @@ def test_sums_of_bytes_are_exact(m, k, n):
     np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
 
 
-@pytest.mark.parametrize("mr, nc", [(16, 1), (16, 3), (16, 6), (32, 1), (32, 2), (32, 6), (48, 1), (32, 4)])
-def test_plans(mr, nc, tmp_path):
+@pytest.mark.parametrize("mr, nc", [(16, 1), (16, 3), (16, 6), (32, 1), (32, 2), (32, 6), (48, 1), (32, 4), (64, 2)])
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_plans(mr, nc, rows_first, tmp_path):
     model, inputs, expected = bytes_product(61, 130, 90)  # 64 rows, 6 panels
     onnx.save(model, tmp_path / "m.onnx")
     subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", WRITTEN_OUT,
                     "--dump", "kernels", "--dump-dir", tmp_path], check=True)
     lines = [json.loads(line) for line in (tmp_path / "kernels.txt").read_text().splitlines() if line[:1] == "{"]
     (record,) = [line for line in lines if line["kernel"] == "matmul.tiles" and line["problem"]["n_block"] == 16]
-    record["plan"].update(mr=mr, nc=nc)
+    record["plan"].update(mr=mr, nc=nc, rows_first=rows_first)
     y = run(model, inputs, WRITTEN_OUT, **{"schedule.plans": json.dumps(record)})
     np.testing.assert_array_equal(y, expected)  # those that don't fit are left out
 
@@ -120,8 +121,12 @@ def test_sums_of_bfloat16(m, k, n, constant):
     assert snr(np.maximum(round_bf16(a).astype(np.float64) @ round_bf16(b), 0), y) > 110
 
 
+#: An odd number of tiles of rows; so many of k that sums are kept in memory between parts of them.
+IN_PARTS = [(112, 1000, 80), (224, 1600, 32)]
+
+
 @needs_x86
-@pytest.mark.parametrize("m, k, n", SIZES)
+@pytest.mark.parametrize("m, k, n", SIZES + IN_PARTS)
 def test_instructions_for_bytes(m, k, n, instructions):
     model, inputs, expected = bytes_product(m, k, n)
     before = 0 if instructions is None else instructions()
@@ -130,7 +135,7 @@ def test_instructions_for_bytes(m, k, n, instructions):
 
 
 @needs_x86
-@pytest.mark.parametrize("m, k, n", SIZES)
+@pytest.mark.parametrize("m, k, n", SIZES + IN_PARTS)
 def test_instructions_for_bfloat16(m, k, n, instructions):
     model, inputs, a, b = product((m, k), (k, n))
     before = 0 if instructions is None else instructions()

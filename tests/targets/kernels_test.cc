@@ -191,8 +191,8 @@ TEST_P(EveryMachine, ProductsWithConstantsArePackedThenPlain) {
 TEST_P(EveryMachine, ProductsOfWordsHaveTheirOwnKernels) {
   auto usable = [&](DataType data, DataType weight, DataType out) {
     const Problem problem = Make<Problem, MatmulProblemNode>([&](auto& p) {
-      p.m = 32;
-      p.k = 70;
+      p.m = 64;
+      p.k = 200;
       p.n = 48;
       p.dtype = data;
       p.weight_dtype = weight;

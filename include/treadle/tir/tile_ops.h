@@ -39,6 +39,10 @@ struct TileProduct {
   int64_t Runs() const;
 };
 
+/// Parts into which code divides the runs of 16 words of a product of `rows`, `outer` times `inner` of them, so that
+/// the right operand's stay in the L1 cache while all rows use them. The sums of a part are added to those before.
+int64_t TileParts(int64_t rows, int64_t outer, int64_t inner);
+
 /// The call that computes it: tir.tile_dot_bytes or tir.tile_dot_pairs, by the type of c.
 PrimExpr tile_product(const TileProduct& product);
 /// What a call states; nothing of other calls.

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of tiles (treadle/tir/tile_ops.h) with AMX: registers of 16 rows of 64 bytes. Four hold sums, two rows of
 // the left operand, which are read where they are, and two panels of the right one. The last tile of rows that don't
-// fill tiles overlaps the one before; registers have fewer rows where there aren't 16.
+// fill tiles overlaps the one before; registers have fewer rows where there aren't 16. Where several blocks of rows use
+// two panels, they do so by parts of k that stay in the L1 cache, and fetch the next two panels into the L2 cache: that
+// alone hides what of reading weights can be hidden (measured on Granite Rapids).
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
 #include <functional>
 
 #include "targets/llvm/function_codegen.h"
+#include "treadle/base/int_math.h"
 #include "treadle/tir/tile_ops.h"
 
 namespace treadle::targets {
@@ -16,7 +19,8 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kRows = tir::kTileRows, kWordBytes = 4, kTileBytes = kRows * kRows * kWordBytes;
+constexpr int64_t kRows = tir::kTileRows, kWordBytes = 4, kLineBytes = kRows * kWordBytes,
+                  kTileBytes = kRows * kLineBytes;
 constexpr int kSumTiles = 0, kLeftTiles = 4, kRightTiles = 6, kTiles = 8;
 
 class TileBuilder {
@@ -37,10 +41,12 @@ class TileBuilder {
       : b_(*builder),
         module_(module),
         bytes_(bytes),
-        words_(product.words),
         rows_(product.rows),
         panels_(product.panels),
-        steps_(std::move(steps)) {}
+        levels_(std::move(steps)) {
+    if (product.words > kRows || levels_.empty()) levels_.push_back({product.words / kRows, Number(kLineBytes)});
+    for (const Step& level : levels_) runs_ *= level.extent;
+  }
 
   /// All registers have 64 bytes in a row, those of the right operand 16 rows.
   void Configure() {
@@ -62,23 +68,23 @@ class TileBuilder {
     InTwos(panels_, [&](Value* panel, int64_t width) {
       const Operand columns{Offset(b.begin, b_.CreateMul(panel, b.stride)), b.stride};
       const Operand to{Offset(c.begin, b_.CreateMul(panel, Number(kRows * kWordBytes))), c.stride};
-      auto block = [&](const std::vector<Value*>& rows) { Block(to, a, columns, rows, static_cast<int>(width)); };
-      if (rows_ <= kRows) return block({Number(0)});
-      const int64_t whole = rows_ / kRows;
-      const bool rest = rows_ % kRows != 0;
-      InTwos(rest && whole % 2 != 0 ? whole - 1 : whole, [&](Value* tile, int64_t height) {
-        std::vector<Value*> rows{b_.CreateMul(tile, Number(kRows))};
-        if (height == 2) rows.push_back(b_.CreateAdd(rows[0], Number(kRows)));
-        block(rows);
+      InParts([&](const Part& part) {
+        InBlocks([&](const std::vector<Value*>& rows, Value* number) {
+          Block(to, a, columns, rows, static_cast<int>(width), part, number);
+        });
       });
-      if (!rest) return;
-      std::vector<Value*> rows{Number(rows_ - kRows)};
-      if (whole % 2 != 0) rows.insert(rows.begin(), Number((whole - 1) * kRows));
-      block(rows);
     });
   }
 
  private:
+  /// Iterations of the outermost level that all rows use before the next ones, so that the right operand's stay in the
+  /// L1 cache. Sums of all parts but the first begin with those in memory.
+  struct Part {
+    Value* begin;
+    int64_t count;
+    bool is_first;
+  };
+
   Value* Number(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
   Value* Offset(Value* pointer, Value* bytes) { return b_.CreateInBoundsGEP(b_.getInt8Ty(), pointer, bytes); }
   Value* Tile(int number) { return b_.getInt8(static_cast<uint8_t>(number)); }
@@ -106,61 +112,107 @@ class TileBuilder {
     if (count % 2 != 0) body(Number(count - 1), 1);
   }
 
-  /// A loop nest over runs of words: their number, and where they are in the left operand.
-  void Runs(size_t depth, Value* run, Value* offset, const std::function<void(Value*, Value*)>& body) {
-    if (depth == steps_.size()) return body(run, offset);
-    const Step& step = steps_[depth];
-    Loop(step.extent, [&](Value* i) {
-      Value* inner = b_.CreateAdd(b_.CreateMul(run, Number(step.extent)), i);
-      Runs(depth + 1, inner, b_.CreateAdd(offset, b_.CreateMul(i, step.stride)), body);
+  int64_t Blocks() const { return rows_ <= kRows ? 1 : CeilDiv(CeilDiv(rows_, kRows), 2); }
+
+  /// Where one or two tiles of rows begin, and the number of the block.
+  void InBlocks(const std::function<void(const std::vector<Value*>&, Value*)>& block) {
+    if (rows_ <= kRows) return block({Number(0)}, Number(0));
+    const int64_t whole = rows_ / kRows;
+    const bool rest = rows_ % kRows != 0;
+    InTwos(rest ? whole - 1 : whole, [&](Value* tile, int64_t height) {
+      std::vector<Value*> rows{b_.CreateMul(tile, Number(kRows))};
+      if (height == 2) rows.push_back(b_.CreateAdd(rows[0], Number(kRows)));
+      block(rows, b_.CreateLShr(tile, Number(1)));
+    });
+    // Rows of both tiles are in one block, which loads their sums before it stores them.
+    if (rest) block({Number((whole - 1) * kRows), Number(rows_ - kRows)}, Number(Blocks() - 1));
+  }
+
+  void InParts(const std::function<void(const Part&)>& body) {
+    const int64_t extent = levels_[0].extent;
+    const int64_t parts = tir::TileParts(rows_, extent, runs_ / extent);
+    const int64_t count = CeilDiv(extent, parts), first = extent - (parts - 1) * count;
+    body({Number(0), first, true});
+    if (parts == 1) return;
+    Loop(parts - 1,
+         [&](Value* i) { body({b_.CreateAdd(b_.CreateMul(i, Number(count)), Number(first)), count, false}); });
+  }
+
+  /// A loop nest over runs of a tile of words: their number, and where they are in the left operand.
+  void Runs(size_t depth, const Part& part, Value* run, Value* offset,
+            const std::function<void(Value*, Value*)>& body) {
+    if (depth == levels_.size()) return body(run, offset);
+    const Step& level = levels_[depth];
+    Loop(depth == 0 ? part.count : level.extent, [&](Value* i) {
+      if (depth == 0) i = b_.CreateAdd(part.begin, i);
+      Value* inner = b_.CreateAdd(b_.CreateMul(run, Number(level.extent)), i);
+      Runs(depth + 1, part, inner, b_.CreateAdd(offset, b_.CreateMul(i, level.stride)), body);
     });
   }
 
+  /// Fetches a block's share of the panels after these into the L2 cache: the first block would wait for them.
+  void FetchNext(const Operand& b, int width, Value* right, Value* number) {
+    const int64_t lines = CeilDiv(kRows, Blocks());
+    Value* share = b_.CreateAdd(right, b_.CreateMul(number, Number(lines * kLineBytes)));
+    for (int j = 0; j < width; ++j) {
+      Value* from = Offset(Offset(b.begin, b_.CreateMul(Number(width + j), b.stride)), share);
+      for (int64_t i = 0; i < lines; ++i) {
+        constexpr uint32_t kRead = 0, kL2 = 2, kData = 1;
+        b_.CreateIntrinsic(
+            llvm::Intrinsic::prefetch, {from->getType()},
+            {Offset(from, Number(i * kLineBytes)), b_.getInt32(kRead), b_.getInt32(kL2), b_.getInt32(kData)});
+      }
+    }
+  }
+
   /// Sums of registers: of tiles that begin at `rows`, by `width`.
-  void Block(const Operand& c, const Operand& a, const Operand& b, const std::vector<Value*>& rows, int width) {
-    Value* line = Number(kRows * kWordBytes);
+  void Block(const Operand& c, const Operand& a, const Operand& b, const std::vector<Value*>& rows, int width,
+             const Part& part, Value* number) {
+    Value* line = Number(kLineBytes);
     const int height = static_cast<int>(rows.size());
-    for (int i = 0; i < height * width; ++i) {
-      b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {Tile(kSumTiles + i)});
-    }
-    std::vector<Value*> lefts, sums;
-    for (Value* row : rows) {
-      lefts.push_back(Offset(a.begin, b_.CreateMul(row, a.stride)));
-      sums.push_back(Offset(c.begin, b_.CreateMul(row, c.stride)));
-    }
+    std::vector<Value*> lefts;
+    for (Value* row : rows) lefts.push_back(Offset(a.begin, b_.CreateMul(row, a.stride)));
     auto load = [&](int tile, Value* from, Value* stride) {
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {}, {Tile(tile), from, stride});
     };
-    const llvm::Intrinsic::ID dot = bytes_ ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbf16ps;
-    Runs(0, Number(0), Number(0), [&](Value* run, Value* offset) {
-      Value* first = b_.CreateMul(run, Number(words_ / kRows * kTileBytes));
-      Loop(words_ / kRows, [&](Value* step) {
-        Value* right = b_.CreateAdd(first, b_.CreateMul(step, Number(kTileBytes)));
-        Value* left = b_.CreateAdd(offset, b_.CreateMul(step, line));
-        for (int j = 0; j < width; ++j) {
-          load(kRightTiles + j, Offset(Offset(b.begin, b_.CreateMul(Number(j), b.stride)), right), line);
-        }
-        for (int i = 0; i < height; ++i) {
-          load(kLeftTiles + i, Offset(lefts[static_cast<size_t>(i)], left), a.stride);
-          for (int j = 0; j < width; ++j) {
-            b_.CreateIntrinsic(dot, {}, {Tile(kSumTiles + i * width + j), Tile(kLeftTiles + i), Tile(kRightTiles + j)});
-          }
-        }
-      });
-    });
-    for (int i = 0; i < height; ++i) {
-      for (int j = 0; j < width; ++j) {
-        Value* to = Offset(sums[static_cast<size_t>(i)], Number(int64_t{j} * kRows * kWordBytes));
-        b_.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64, {}, {Tile(kSumTiles + i * width + j), to, c.stride});
+    auto each_sum = [&](const std::function<void(int, Value*)>& body) {
+      for (int i = 0; i < height; ++i) {
+        Value* sums = Offset(c.begin, b_.CreateMul(rows[static_cast<size_t>(i)], c.stride));
+        for (int j = 0; j < width; ++j) body(kSumTiles + i * width + j, Offset(sums, Number(j * kLineBytes)));
       }
-    }
+    };
+    each_sum([&](int tile, Value* from) {
+      if (part.is_first) {
+        b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero, {}, {Tile(tile)});
+      } else {
+        load(tile, from, c.stride);
+      }
+    });
+    const llvm::Intrinsic::ID dot = bytes_ ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbf16ps;
+    Runs(0, part, Number(0), Number(0), [&](Value* run, Value* left) {
+      Value* right = b_.CreateMul(run, Number(kTileBytes));
+      for (int j = 0; j < width; ++j) {
+        load(kRightTiles + j, Offset(Offset(b.begin, b_.CreateMul(Number(j), b.stride)), right), line);
+      }
+      for (int i = 0; i < height; ++i) {
+        load(kLeftTiles + i, Offset(lefts[static_cast<size_t>(i)], left), a.stride);
+        for (int j = 0; j < width; ++j) {
+          b_.CreateIntrinsic(dot, {}, {Tile(kSumTiles + i * width + j), Tile(kLeftTiles + i), Tile(kRightTiles + j)});
+        }
+      }
+      FetchNext(b, width, right, number);
+    });
+    each_sum([&](int tile, Value* to) {
+      b_.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64, {}, {Tile(tile), to, c.stride});
+    });
   }
 
   llvm::IRBuilder<>& b_;
   llvm::Module* module_;
   const bool bytes_;
-  const int64_t words_, rows_, panels_;
-  const std::vector<Step> steps_;
+  const int64_t rows_, panels_;
+  std::vector<Step> levels_;  ///< of runs of a tile of words, the outermost first
+  int64_t runs_ = 1;
 };
 
 }  // namespace

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/kernels/tile_intrin.h"
 
+#include <algorithm>
+
 #include "ops/infer.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/words.h"
+#include "treadle/base/int_math.h"
 
 namespace treadle::ops::cpu {
 
@@ -83,6 +87,36 @@ tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows,
       },
       "c");
   return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words});
+}
+
+double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine& machine) {
+  const FittedCosts& fitted = Fitted();
+  constexpr int64_t kLineBytes = 64;
+  const double dot = dtype.is_bfloat16() ? machine.pair_tile_cycles : machine.byte_tile_cycles;
+  const auto l1 = static_cast<double>(machine.l1_bytes);
+  const int64_t tiles = CeilDiv(call.rows, tir::kTileRows), twos = tiles / 2, pairs = call.panels / 2;
+  const auto runs = static_cast<double>(call.outer * call.inner);
+  const auto parts = static_cast<double>(tir::TileParts(call.rows, call.outer, call.inner));
+  // The part of loads that the L1 cache doesn't have.
+  const double far_right = 1 / static_cast<double>(CeilDiv(tiles, 2));
+  const double far_left = call.left_bytes <= l1 / 2
+                              ? 1 / static_cast<double>(CeilDiv(call.panels, 2))
+                              : call.left_bytes / (static_cast<double>(call.rows * kLineBytes) * runs);
+  auto block = [&](double height, double width) {
+    const double loads =
+        (height + width) * machine.tile_load_cycles + (height * far_left + width * far_right) * fitted.amx_l2_tile;
+    return runs * std::max(height * width * dot, loads) + parts * height * width * fitted.amx_store;
+  };
+  auto panels = [&](double width) {
+    return static_cast<double>(twos) * block(2, width) + (tiles % 2 != 0 ? block(1, width) : 0);
+  };
+  double cycles = static_cast<double>(pairs) * panels(2) + (call.panels % 2 != 0 ? panels(1) : 0);
+  const auto sums = static_cast<double>(tiles * tir::kTileRows * kLineBytes);
+  if (sums * static_cast<double>(call.panels) > l1 * 2 / 3) {
+    cycles += sums * static_cast<double>(call.panels) * fitted.amx_far_sum;
+  }
+  if (sums * 2 > l1 / 2) cycles += sums * static_cast<double>(call.panels) * (parts - 1) * fitted.amx_far_sum;
+  return fitted.amx_configure + cycles;
 }
 
 }  // namespace treadle::ops::cpu

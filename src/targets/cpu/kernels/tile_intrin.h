@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "treadle/schedule/machine.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/tensor_intrin.h"
 #include "treadle/tir/tile_ops.h"
@@ -28,5 +29,14 @@ tir::TensorIntrin TileIntrin(const TileTensors& tensors);
 /// Of a product of matrices of `dtype`: `rows` of the left operand (of `type`: its numbers, or words of them) by
 /// `panels`.
 tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words);
+
+/// What a call computes: `rows` by panels, over `outer` times `inner` runs of 16 words of k (treadle/tir/tile_ops.h).
+struct TileCall {
+  int64_t rows, panels, outer, inner;
+  double left_bytes;  ///< of the left operand, which is smaller than what is read where windows overlap
+};
+
+/// Cycles of a call, with setting up the registers, for operands in the L2 cache.
+double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine& machine);
 
 }  // namespace treadle::ops::cpu

@@ -4,8 +4,8 @@
 // in tiles of 16 rows; it is copied only if m or k doesn't fill tiles.
 //
 // A call of the intrinsic (treadle/tir/tile_ops.h) computes mr rows of nc panels over all of k into a buffer of its
-// own, which the epilogue reads. All blocks of rows use some panels before the next ones, so that these stay in the L2
-// cache.
+// own, which the epilogue reads. Either all blocks of rows use some panels before the next ones, so that these stay in
+// the L2 cache, or rows stay there and are used by all panels.
 #include <algorithm>
 
 #include "ops/infer.h"
@@ -114,11 +114,13 @@ Array<Tensor> TileDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
 class TilePlanNode : public PlanNode {
  public:
   int64_t mr = kTile, nc = 1;
+  bool rows_first = false;
   TREADLE_NODE(TilePlanNode, PlanNode, "schedule.TilePlan")
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("mr", &TilePlanNode::mr).Doc("rows that are computed at a time: 16 or 32");
+    r.Field("mr", &TilePlanNode::mr).Doc("rows that are computed at a time, a multiple of 16");
     r.Field("nc", &TilePlanNode::nc).Doc("panels of 16 columns that are computed at a time");
+    r.Field("rows_first", &TilePlanNode::rows_first).Doc("rows are used by all panels before the next rows");
   }
 };
 
@@ -135,24 +137,36 @@ struct Sizes {
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const Sizes s(*problem.as<MatmulProblemNode>());
   const auto& plan = *chosen.as<TilePlanNode>();
-  if ((plan.mr != kTile && plan.mr != 2 * kTile) || s.rows % plan.mr != 0) return StrCat(plan.mr, " rows at a time");
+  if (plan.mr < kTile || plan.mr % kTile != 0 || s.rows % plan.mr != 0) return StrCat(plan.mr, " rows at a time");
   return plan.nc >= 1 && s.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", s.panels);
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine&) {
-  constexpr int64_t kMostPanels = 16;
+  constexpr int64_t kMostPanels = 16, kMostRows = 512;
   const Sizes s(*problem.as<MatmulProblemNode>());
   std::vector<Plan> plans;
-  for (int64_t mr = 2 * kTile; mr >= kTile; mr -= kTile) {
+  for (int64_t mr = std::min(s.rows, kMostRows); mr >= kTile; mr -= kTile) {
     for (int64_t nc = std::min(kMostPanels, s.panels); nc >= 1; --nc) {
       if (s.rows % mr != 0 || s.panels % nc != 0) continue;
-      plans.push_back(Make<Plan, TilePlanNode>([&](auto& plan) {
-        plan.mr = mr;
-        plan.nc = nc;
-      }));
+      for (const bool rows_first : {false, true}) {
+        if (rows_first && (s.rows == mr || s.panels == nc)) continue;  // the same
+        plans.push_back(Make<Plan, TilePlanNode>([&](auto& plan) {
+          plan.mr = mr;
+          plan.nc = nc;
+          plan.rows_first = rows_first;
+        }));
+      }
     }
   }
   return plans;
+}
+
+/// What takes `work`, and waits for `memory` of the right operand.
+double WithMemory(double work, double memory, int64_t rows) {
+  // The first block of rows needs panels; the others fetch the next ones.
+  const double waits = 1 / static_cast<double>(CeilDiv(rows, 2 * kTile));
+  const double part = waits + (1 - waits) * Fitted().amx_fetch;
+  return std::max(work, memory) + part * std::min(work, memory);
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
@@ -160,26 +174,28 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto& p = *problem.as<MatmulProblemNode>();
   const auto& plan = *chosen.as<TilePlanNode>();
   const Sizes s(p);
-  const double dot = IsHalf(p.dtype) ? machine.pair_tile_cycles : machine.byte_tile_cycles;
-  const int64_t tiles_high = plan.mr / kTile, steps = s.words / kTile, pairs = plan.nc / 2;
-  auto block = [&](int64_t width) {
-    const auto height = static_cast<double>(tiles_high), columns = static_cast<double>(width);
-    const double step = std::max(height * columns * dot, (height + columns) * machine.tile_load_cycles);
-    return static_cast<double>(steps) * step + height * columns * fitted.amx_store;
+  const int64_t images = std::max<int64_t>(1, p.batch), blocks = s.rows / plan.mr, groups = s.panels / plan.nc;
+  const auto batch = static_cast<double>(images), down = static_cast<double>(blocks),
+             along = static_cast<double>(groups);
+  const auto bytes_of = [&](int64_t lines) { return static_cast<double>(lines * s.words * kBytesOfWord); };
+  const double left = bytes_of(s.rows), right = bytes_of(s.panels * kColumns);
+  const int64_t runs = s.words / kTile;
+  const double call = TileCycles({plan.mr, plan.nc, runs, 1, bytes_of(plan.mr)}, p.dtype, machine);
+  double work = batch * down * along * call;
+  if (s.copied) work += batch * fitted.amx_copy * left / kBytesOfWord;
+  // Beyond the first time: what the outer loop keeps is read in each iteration of the inner one, the rest of the other
+  // operand in each of the outer one.
+  auto again = [&](double bytes, double near, double times) {
+    const bool far = near > static_cast<double>(machine.l2_bytes) * 3 / 4;
+    return far ? batch * bytes * (times - 1) * machine.beyond_l2_cycles_per_byte : 0.0;
   };
-  const double call = fitted.amx_configure + static_cast<double>(pairs) * block(2) + (plan.nc % 2 != 0 ? block(1) : 0);
-  const int64_t batch = std::max<int64_t>(1, p.batch), calls = batch * (s.rows / plan.mr) * (s.panels / plan.nc);
-  const double words = static_cast<double>(batch * s.rows) * static_cast<double>(s.words);
-  const double bytes = static_cast<double>(batch * s.panels * kColumns) * static_cast<double>(s.words * kBytesOfWord);
-  const double held = static_cast<double>(plan.nc * kColumns * s.words * kBytesOfWord);
-  const bool in_l2 = held <= static_cast<double>(machine.l2_bytes) * 3 / 4;
-  double work = static_cast<double>(calls) * call + (s.copied ? fitted.amx_copy * words : 0);
-  const int64_t again = s.rows / plan.mr - 1;
-  if (!in_l2) work += bytes * static_cast<double>(again) * machine.beyond_l2_cycles_per_byte;
-  const double memory = bytes * machine.weight_cycles_per_byte;
-  const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
+  const bool rows_first = plan.rows_first;
+  work += again(left, rows_first ? left / down + right / along : left + right / along, along);
+  work += again(right, rows_first ? right + left / down : left / down + right / along, down);
+  const double memory = batch * right * machine.weight_cycles_per_byte;
+  const double alone = WithMemory(work, memory, plan.mr);
   const int64_t threads = ModelledThreads(machine);
-  return threads == 1 ? alone : alone * (1 + LoadImbalance(calls, 1, 1, 1, threads)) / 2;
+  return threads == 1 ? alone : alone * (1 + LoadImbalance(images * blocks * groups, 1, 1, 1, threads)) / 2;
 }
 
 std::string WhyNot(const Problem& problem, const Machine& machine) {
@@ -213,14 +229,15 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const size_t rank = out.size();
   const std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mr)});
   const std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(plan.nc), PrimExpr(kColumns)});
-  sch.Reorder({columns[0], rows[0], rows[1], columns[1], columns[2]});
+  const LoopRV &first = plan.rows_first ? rows[0] : columns[0], &second = plan.rows_first ? columns[0] : rows[0];
+  sch.Reorder({first, second, rows[1], columns[1], columns[2]});
   sch.SetScope(block, 0, "local");
-  sch.ComputeAt(block, rows[0]);
-  const std::vector<LoopRV> axes = LoopsUnder(sch, block, rows[0]);  // .., m, n, k
+  sch.ComputeAt(block, second);
+  const std::vector<LoopRV> axes = LoopsUnder(sch, block, second);  // .., m, n, k
   sch.Tensorize(axes[rank - 2], TileProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words));
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
-  outer.insert(outer.end(), {columns[0], rows[0]});
+  outer.insert(outer.end(), {first, second});
   FuseParallel(sch, outer, work);
 }
 
