@@ -41,6 +41,13 @@ CASES = {
     "strips": (64, (40, 30), 32, 3, 1, 1, 1, 2),
     "parts_of_lines": (300, (9, 8), 32, 3, 1, 1, 1, 1),
     "parts_and_an_even_number_of_tiles": (320, (8, 6), 40, 3, 1, 1, 1, 1),
+    # Groups: their number is the last one.
+    "groups_of_four": (64, (9, 8), 64, 3, 1, 1, 1, 2, 16),
+    "groups_strided": (128, (9, 8), 128, 3, 2, 1, 1, 1, 8),
+    "groups_of_lines": (256, (7, 7), 256, 3, 1, 1, 1, 1, 4),
+    "groups_with_fewer_outputs": (128, (6, 7), 64, 3, 1, 1, 1, 1, 4),
+    "groups_with_more_outputs": (64, (6, 7), 256, 3, 1, 2, 2, 1, 8),
+    "groups_pointwise": (128, (8, 8), 256, 1, 1, 0, 1, 1, 2),
 }
 
 
@@ -61,36 +68,38 @@ def reference(x, w, stride, pad, dilation, group=1):
     return y
 
 
-def bytes_conv(ic, size, oc, kernel, stride, pad, dilation, batch, weight_zero=0):
+def bytes_conv(ic, size, oc, kernel, stride, pad, dilation, batch, group=1, weight_zero=0):
     """ConvInteger with both ends of the ranges of both operands."""
     rng = np.random.default_rng(ic + oc)
     x = rng.integers(0, 256, (batch, ic, *size)).astype(np.uint8)
-    w = rng.integers(-128, 128, (oc, ic, kernel, kernel)).astype(np.int8)
+    w = rng.integers(-128, 128, (oc, ic // group, kernel, kernel)).astype(np.int8)
     x[:, : ic // 2] = 255
-    w[:, : ic // 2] = np.where(rng.random(w[:, : ic // 2].shape) < 0.5, -128, 127)
+    half = w.shape[1] // 2
+    w[:, :half] = np.where(rng.random(w[:, :half].shape) < 0.5, -128, 127)
     zeros = [numpy_helper.from_array(np.uint8(131), "zx"), numpy_helper.from_array(np.int8(weight_zero), "zw")]
     node = helper.make_node("ConvInteger", ["x", "w", "zx", "zw"], ["y"], strides=[stride] * 2, pads=[pad] * 4,
-                            dilations=[dilation] * 2)
+                            dilations=[dilation] * 2, group=group)
     graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
                               [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
                               [numpy_helper.from_array(w, "w"), *zeros])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    expected = reference(x.astype(np.int64) - 131, w.astype(np.int64) - weight_zero, stride, pad, dilation)
+    expected = reference(x.astype(np.int64) - 131, w.astype(np.int64) - weight_zero, stride, pad, dilation, group)
     return model, {"x": x}, expected
 
 
-def pairs_conv(ic, size, oc, kernel, stride, pad, dilation, batch):
+def pairs_conv(ic, size, oc, kernel, stride, pad, dilation, batch, group=1):
     rng = np.random.default_rng(ic + oc)
     x = rng.standard_normal((batch, ic, *size), dtype=np.float32)
-    w = rng.standard_normal((oc, ic, kernel, kernel), dtype=np.float32)
-    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], strides=[stride] * 2, pads=[pad] * 4, dilations=[dilation] * 2),
+    w = rng.standard_normal((oc, ic // group, kernel, kernel), dtype=np.float32)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], strides=[stride] * 2, pads=[pad] * 4, dilations=[dilation] * 2,
+                              group=group),
              helper.make_node("Relu", ["c"], ["y"])]
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
                               [numpy_helper.from_array(w, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     x64, w64 = (round_bf16(values).astype(np.float64) for values in (x, w))
-    return model, {"x": x}, np.maximum(reference(x64, w64, stride, pad, dilation), 0)
+    return model, {"x": x}, np.maximum(reference(x64, w64, stride, pad, dilation, group), 0)
 
 
 def record_of(model, target, kernel, tmp_path, *options):
@@ -126,7 +135,7 @@ def test_sums_of_bfloat16(case, tmp_path):
 
 
 @needs_x86
-@pytest.mark.parametrize("case", ["window", "channels_beyond_lines", "strided", "strips"])
+@pytest.mark.parametrize("case", ["window", "channels_beyond_lines", "strided", "strips", "groups_strided"])
 def test_instructions_for_bfloat16(case, instructions):  # noqa: F811
     model, inputs, expected = pairs_conv(*CASES[case])
     before = 0 if instructions is None else instructions()
@@ -134,7 +143,7 @@ def test_instructions_for_bfloat16(case, instructions):  # noqa: F811
     assert instructions is None or instructions() > before
 
 
-@pytest.mark.parametrize("case", ["window", "strided", "strips"])
+@pytest.mark.parametrize("case", ["window", "strided", "strips", "groups_of_lines"])
 @pytest.mark.parametrize("nc, ahead", [(1, False), (1, True), (2, False), (2, True), (4, True), (3, True)])
 def test_plans(case, nc, ahead, tmp_path):
     model, inputs, expected = bytes_conv(*CASES[case])

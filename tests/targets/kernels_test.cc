@@ -234,11 +234,10 @@ TEST_P(EveryMachine, ConvolutionsOfBytesHaveTheirOwnKernels) {
   const std::vector<std::string> direct{"qnn_conv2d.direct", "qnn_conv2d.plain"};
   const std::vector<std::string> tiles{"qnn_conv2d.tiles", "qnn_conv2d.direct", "qnn_conv2d.plain"};
   const bool has_tiles = std::string_view(GetParam()) == "amx";
-  for (const Problem& problem :
-       {Conv(64, 56, 64, 3), Conv(256, 14, 1024, 1), Conv(512, 7, 512, 3), Conv(128, 56, 128, 3, 2)}) {
+  for (const Problem& problem : {Conv(64, 56, 64, 3), Conv(256, 14, 1024, 1), Conv(512, 7, 512, 3),
+                                 Conv(128, 56, 128, 3, 2), Grouped(32, 256, 56, 256, 3)}) {
     EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(problem), GetParam()), has_tiles ? tiles : direct);
   }
-  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Grouped(32, 256, 56, 256, 3)), GetParam()), direct);
   const std::vector<std::string> depthwise{"qnn_conv2d.depthwise", "qnn_conv2d.plain"};
   EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Depthwise(96, 56, 3)), GetParam()), depthwise);
   // Of three channels of plain data a word is made.
@@ -265,7 +264,9 @@ TEST(Tiles, PlansOfConvolutionsAreThoseOfTheirSpace) {
   EXPECT_EQ(why_not(Conv(3, 224, 64, 7, 2)), "");
   EXPECT_EQ(BestField("qnn_conv2d.tiles", OfBytes(Conv(3, 224, 64, 7, 2)), "amx", "ic_block"), 4);
   EXPECT_EQ(why_not(Conv(512, 1, 512, 3)), "1 outputs");
-  EXPECT_EQ(why_not(Grouped(32, 256, 56, 256, 3)), "32 groups");
+  EXPECT_EQ(why_not(Grouped(32, 256, 56, 256, 3)), "");
+  EXPECT_EQ(why_not(Grouped(3, 240, 56, 240, 3)), "3 groups don't fill tiles");
+  EXPECT_EQ(why_not(Grouped(32, 64, 56, 64, 3)), "32 groups don't fill tiles");
   for (const Problem& problem : {Conv(64, 56, 64, 3), Conv(48, 30, 80, 3, 2), Conv(1024, 14, 256, 1)}) {
     const Problem bytes = OfBytes(problem);
     ASSERT_EQ(kernel.why_not(bytes, machine), "");

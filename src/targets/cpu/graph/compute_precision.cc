@@ -11,6 +11,7 @@
 
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
+#include "targets/cpu/kernels/tile_intrin.h"
 #include "targets/cpu/machine.h"
 #include "treadle/base/half.h"
 #include "treadle/ops/attrs/conv.h"
@@ -190,8 +191,8 @@ class ProductNarrower : public MixedModeMutator {
   }
 
   /// Whether kernels compute a convolution of bfloat16: by pairs of channels, or each channel by itself.
-  bool HasNarrowConv(const CallNode* call, const TensorTypeNode* weight) const {
-    constexpr int64_t kLeastChannels = 16, kWholeGroup = 8;
+  bool HasNarrowConv(const CallNode* call, const TensorTypeNode* data, const TensorTypeNode* weight) const {
+    constexpr int64_t kLeastChannels = 16, kWholeGroup = 8, kHalfBytes = 2;
     const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
     if (!pairs_.any() || attrs == nullptr || !attrs->IsIn("NCHW", "OIHW") ||
         call->args[1].as<ConstantNode>() == nullptr) {
@@ -201,6 +202,10 @@ class ProductNarrower : public MixedModeMutator {
     const int64_t groups = attrs->groups;
     if (outputs < kLeastChannels) return false;
     if (IsDepthwise(*attrs, weight)) return true;
+    if (groups != 1 && pairs_.tiles && IsStatic(data) &&
+        ops::cpu::GroupsOfTiles(groups, inputs, outputs / groups, kHalfBytes) > 0) {
+      return true;
+    }
     if (groups != 1 && !pairs_.dots) return false;
     // Of one channel half of each word would be empty. Blocks that groups don't fill multiply zeros.
     return groups == 1 ? inputs >= 2 : inputs % kWholeGroup == 0 && outputs / groups % kWholeGroup == 0;
@@ -209,7 +214,8 @@ class ProductNarrower : public MixedModeMutator {
   /// A convolution that the model states in float32 with operands in bfloat16, where that makes it faster; else null.
   Expr NarrowConv(const CallNode* pre, const CallNode* call, const TensorTypeNode* weight) {
     const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
-    const bool narrow = request_.narrow.is_bfloat16() && !IsKept(pre, kept_) && HasNarrowConv(call, weight);
+    const bool narrow =
+        request_.narrow.is_bfloat16() && !IsKept(pre, kept_) && HasNarrowConv(call, TensorTypeOf(pre->args[0]), weight);
     // Windows over one channel take the same time in either format.
     if (!narrow || !attrs->out_dtype.is_void() || IsDepthwise(*attrs, weight)) return Expr();
     return WithSums<ops::Conv2DAttrs>(call,
@@ -219,7 +225,7 @@ class ProductNarrower : public MixedModeMutator {
   /// A convolution that the model states in 16 bits.
   Expr StatedConv(const CallNode* pre, const CallNode* call, const TensorTypeNode* weight) {
     const DataType out = TensorTypeOf(GetRef<Expr>(pre))->dtype;
-    if (out.is_bfloat16() && HasNarrowConv(call, weight)) {
+    if (out.is_bfloat16() && HasNarrowConv(call, TensorTypeOf(pre->args[0]), weight)) {
       return ops::MakeCast(WithSums<ops::Conv2DAttrs>(call, call->args), out);
     }
     Array<Expr> args = call->args.Map([&](const Expr& arg) { return Cast(arg, kWide); });

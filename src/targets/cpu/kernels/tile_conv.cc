@@ -7,6 +7,8 @@
 // were as wide as those of the padded input, and the outputs between rows are dropped. With other strides, and if a
 // pixel's channels fill too little of a line, lines contain the elements of all taps of a window (im2col); with few
 // channels (first layers), of the taps of one kernel row, whose pixels are contiguous.
+//
+// As many groups become one as fill lines and panels; weights between the channels of different ones are zeros.
 #include <algorithm>
 
 #include "ops/infer.h"
@@ -42,26 +44,32 @@ constexpr int64_t kTile = tir::kTileRows, kColumns = kPackedColumns, kLineBytes 
 constexpr int64_t kCopiedBytes = 16;  // at a time, of neighbouring pixels with few channels
 static_assert(kTile == kColumns && kTile == kLineWords, "a line is a row of a tile, a panel a tile of sums");
 
+int64_t MergedGroups(const ConvProblemNode& p) {
+  return GroupsOfTiles(p.groups, p.ic / p.groups, p.oc / p.groups, p.dtype.bytes());
+}
+
 /// How a convolution becomes products of tiles.
 struct Form {
   DataType dtype;
-  int64_t batch, block, blocks;  ///< block: channels of a block of the data
+  int64_t groups;                ///< once they are merged
+  int64_t batch, block, blocks;  ///< block: channels of a block of the data; blocks of a group
   int64_t kh, kw, pitch;         ///< the kernel; pixels from one row of outputs to the next
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t unit;                      ///< elements that are copied at a time
   int64_t row_taps = 0;              ///< of few channels: pixels in lines for a row of the kernel, some beyond it
   bool windows;                      ///< lines hold all taps of a window
   int64_t elements;                  ///< of a line
-  int64_t lines, taps_h, taps_w;     ///< of a pixel; taps that are pixels further on
+  int64_t lines, taps_h, taps_w;     ///< of a pixel and group; taps that are pixels further on
   int64_t strip_rows, strips, rows;  ///< rows of outputs in a strip; rows of its product
-  int64_t panels;                    ///< blocks of output channels
+  int64_t panels;                    ///< blocks of a group's output channels
 
   /// Of a problem with blocks of channels.
   Form(const ConvProblemNode& p, int64_t ic_block)
       : dtype(p.dtype),
+        groups(p.groups / std::max<int64_t>(1, MergedGroups(p))),
         batch(std::max<int64_t>(1, p.batch)),
         block(ic_block),
-        blocks(CeilDiv(p.ic, block)),
+        blocks(CeilDiv(p.ic / groups, block)),
         kh(p.kh),
         kw(p.kw),
         stride_h(p.stride_h),
@@ -70,7 +78,7 @@ struct Form {
         dilation_w(p.dilation_w),
         unit(block),
         elements(kLineBytes / dtype.bytes()),
-        panels(CeilDiv(p.oc, kColumns)) {
+        panels(CeilDiv(p.oc / groups, kColumns)) {
     if (blocks == 1 && block * dtype.bytes() < kCopiedBytes && kCopiedBytes % (block * dtype.bytes()) == 0 &&
         dilation_w == 1) {
       unit = kCopiedBytes / dtype.bytes();
@@ -94,8 +102,10 @@ struct Form {
   int64_t Beyond() const { return (taps_h - 1) * dilation_h * pitch + (taps_w - 1) * dilation_w; }
   /// Pixels of an image as it is copied.
   int64_t Pixels() const { return (strips - 1) * strip_rows * pitch + rows + Beyond(); }
-  double CopiedBytes() const { return static_cast<double>(batch * strips * lines * (rows + Beyond()) * kLineBytes); }
-  double WeightBytes() const { return static_cast<double>(panels * Runs() * kTile * kLineBytes); }
+  double CopiedBytes() const {
+    return static_cast<double>(batch * groups * strips * lines * (rows + Beyond()) * kLineBytes);
+  }
+  double WeightBytes() const { return static_cast<double>(groups * panels * Runs() * kTile * kLineBytes); }
 
  private:
   /// Rows of a product: their sums of some panels stay in the L2 cache.
@@ -143,7 +153,7 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Tensor& data, c
   auto element = [&](const Array<Var>& i) {
     const PrimExpr pixel = i[2], row = tir::floordiv(pixel, Index(form.pitch)),
                    column = tir::floormod(pixel, Index(form.pitch));
-    const PrimExpr at = PrimExpr(i[1]) * Index(form.elements) + i[3];
+    const PrimExpr at = tir::floormod(PrimExpr(i[1]), Index(form.lines)) * Index(form.elements) + i[3];
     if (form.row_taps > 0) return ElementOfRow(form, data, i[0], row, column, at);
     const PrimExpr height = data->shape[2], width = data->shape[3];
     PrimExpr unit = tir::floordiv(at, Index(form.block)), tap_row = Index(0), tap_column = Index(0);
@@ -157,9 +167,11 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Tensor& data, c
     const PrimExpr h = row * Index(form.stride_h) + tap_row - Index(p.pad_t);
     const PrimExpr w = column * Index(form.stride_w) + tap_column - Index(p.pad_l);
     const PrimExpr inside = unit < Index(form.blocks) && h >= Index(0) && h < height && w >= Index(0) && w < width;
-    return tir::if_then_else(inside, data(i[0], unit, h, w, lane), value);
+    const PrimExpr first = tir::floordiv(PrimExpr(i[1]), Index(form.lines)) * Index(form.blocks);
+    return tir::if_then_else(inside, data(i[0], first + unit, h, w, lane), value);
   };
-  return te::Compute({data->shape[0], Index(form.lines), Index(form.Pixels()), Index(form.elements)}, element, "lines",
+  const int64_t lines = form.groups * form.lines;
+  return te::Compute({data->shape[0], Index(lines), Index(form.Pixels()), Index(form.elements)}, element, "lines",
                      tag::kPad, StageAttrs(KindOf(p.dtype).kernel, "lines"), {"n", "line", "pixel", "e"});
 }
 
@@ -181,45 +193,48 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
   const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
   const Tensor sum = te::Compute(
-      {type->shape[0], Index(form.strips), Index(form.rows), Index(form.panels * kColumns)},
+      {type->shape[0], Index(form.strips), Index(form.groups), Index(form.rows), Index(form.panels * kColumns)},
       [&](const Array<Var>& i) {
-        const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[2] +
+        const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[3] +
                                PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) +
                                PrimExpr(kw->var) * Index(form.dilation_w);
+        const PrimExpr at_line = PrimExpr(i[2]) * Index(form.lines) + line->var;
         const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
-          return lines(i[0], line->var, pixel, PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e));
+          return lines(i[0], at_line, pixel, PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e));
         });
-        const PrimExpr panel = tir::floordiv(PrimExpr(i[3]), Index(kColumns));
-        const PrimExpr column = tir::floormod(PrimExpr(i[3]), Index(kColumns));
+        const PrimExpr panel = PrimExpr(i[2]) * Index(form.panels) + tir::floordiv(PrimExpr(i[4]), Index(kColumns));
+        const PrimExpr column = tir::floormod(PrimExpr(i[4]), Index(kColumns));
         return te::Sum(DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, column)),
                        {line, kh, kw, k});
       },
-      "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(KindOf(dtype).kernel, "sum", problem), {"n", "strip", "row", "oc"});
-  return {te::Compute(type->shape,
-                      [&](const Array<Var>& i) {
-                        const PrimExpr row =
-                            tir::floormod(PrimExpr(i[2]), Index(form.strip_rows)) * Index(form.pitch) + i[3];
-                        return sum(i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), row,
-                                   PrimExpr(i[1]) * Index(kColumns) + i[4]);
-                      },
-                      "conv2d_tiles_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
+      "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(KindOf(dtype).kernel, "sum", problem),
+      {"n", "strip", "group", "row", "oc"});
+  auto output = [&](const Array<Var>& i) {
+    const PrimExpr row = tir::floormod(PrimExpr(i[2]), Index(form.strip_rows)) * Index(form.pitch) + i[3];
+    const PrimExpr group = tir::floordiv(PrimExpr(i[1]), Index(form.panels));
+    const PrimExpr column = tir::floormod(PrimExpr(i[1]), Index(form.panels)) * Index(kColumns) + i[4];
+    return sum(Array<PrimExpr>{i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), group, row, column});
+  };
+  return {te::Compute(type->shape, output, "conv2d_tiles_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
 }
 
 // ---- Weights ----
 
-/// `weight` (OIHW) as (out / 16, lines, taps, 16 words, 16) words.
+/// `weight` (OIHW) of `groups` as (out / 16, lines, taps, 16 words, 16) words.
 template <typename T>
-runtime::NDArray PackedWeight(const runtime::NDArray& weight, const Form& form) {
+runtime::NDArray PackedWeight(const runtime::NDArray& weight, const Form& form, int64_t groups) {
   const std::vector<int64_t>& shape = weight.shape();
   constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
   runtime::NDArray packed = runtime::NDArray::Empty(
-      {form.panels, form.lines, form.taps_h, form.taps_w, kLineWords, kColumns}, DataType::Int(32));
+      {form.groups * form.panels, form.lines, form.taps_h, form.taps_w, kLineWords, kColumns}, DataType::Int(32));
   auto* to = packed.Data<T>();
   std::fill(to, to + packed.size() * kEach, T{0});
   const auto* from = weight.Data<T>();
-  const int64_t taps = shape[2] * shape[3];
+  const int64_t taps = shape[2] * shape[3], of_group = shape[0] / groups, merged = groups / form.groups;
   for (int64_t o = 0; o < shape[0]; ++o) {
-    for (int64_t c = 0; c < shape[1]; ++c) {
+    const int64_t first = o / of_group % merged * shape[1];  // of its group's channels in the merged ones
+    for (int64_t i = 0; i < shape[1]; ++i) {
+      const int64_t c = first + i;
       for (int64_t tap = 0; tap < taps; ++tap) {
         int64_t k = form.windows ? (c / form.block * taps + tap) * form.block + c % form.block : c;
         if (form.row_taps > 0) k = (tap / shape[3] * form.row_taps + tap % shape[3]) * form.block + c;
@@ -268,8 +283,8 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (!pairs && (p.dtype != DataType::UInt(8) || (IsUnassigned(p) && p.weight_dtype != DataType::Int(8)))) {
     return "operands aren't uint8 and int8";
   }
-  if (p.groups != 1) return StrCat(p.groups, " groups");
   if (!p.is_static()) return "sizes are dynamic";
+  if (MergedGroups(p) == 0) return StrCat(p.groups, " groups don't fill tiles");
   if (p.ic < kLeastBlocked && Form(p, InBlock(p, machine)).row_taps == 0) return StrCat(p.ic, " channels");
   return p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
 }
@@ -320,7 +335,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   };
   const double call =
       fitted.amx_configure + static_cast<double>(plan.nc / 2) * panels(2) + (plan.nc % 2 != 0 ? panels(1) : 0);
-  const int64_t strips = form.batch * form.strips, groups = form.panels / plan.nc;
+  const int64_t strips = form.batch * form.strips, groups = form.groups * form.panels / plan.nc;
   const auto unit = static_cast<double>(form.unit * form.dtype.bytes());
   const double copied = form.CopiedBytes(), weights = form.WeightBytes();
   double work = static_cast<double>(strips * groups) * call + fitted.amx_line * copied / unit;
@@ -347,6 +362,7 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   const Form form(p, in.block);
   auto attrs = MakeObject<Conv2DAttrs>(*call->attrs.as<Conv2DAttrs>());
   attrs->channels = out.PaddedChannels(p.oc);
+  attrs->groups = static_cast<decltype(attrs->groups)>(form.groups);
   attrs->kernel_size = std::vector<int64_t>{form.kh, form.kw};
   attrs->data_layout = in.axes();
   attrs->out_layout = out.axes();
@@ -355,8 +371,8 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   const bool few = FewChannels(p, PerWord(p.dtype)) == in.block;
   const relay::Expr data =
       few ? ChannelsAsWords(request.args.Plain(0), p.ic, in.block, p.dtype) : request.args.Get(0, in);
-  Array<relay::Expr> operands{
-      data, relay::Constant(pairs ? PackedWeight<uint16_t>(weight, form) : PackedWeight<int8_t>(weight, form))};
+  Array<relay::Expr> operands{data, relay::Constant(pairs ? PackedWeight<uint16_t>(weight, form, p.groups)
+                                                          : PackedWeight<int8_t>(weight, form, p.groups))};
   if (!pairs) operands.push_back(request.args.Plain(2));
   return LaidOutCall{
       relay::Call(Op::Get(KindOf(p.dtype).op), operands, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
@@ -407,13 +423,14 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
   const std::vector<LoopRV> strip = sch.Split(out[2], {kRest, PrimExpr(form.strip_rows)});
-  const std::vector<LoopRV> panels = sch.Split(out[1], {kRest, PrimExpr(plan.nc)});
-  sch.Reorder({strip[0], panels[0], panels[1], strip[1], out[3], out[4]});
-  sch.ComputeAt(block, panels[0]);
-  std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[0]);  // n, strip, row, oc, line, kh, kw, k
-  sch.Tensorize(axes[2], StripIntrin(form, plan.nc));
+  const std::vector<LoopRV> panels =
+      sch.Split(out[1], {PrimExpr(form.groups), PrimExpr(form.panels / plan.nc), PrimExpr(plan.nc)});
+  sch.Reorder({strip[0], panels[0], panels[1], panels[2], strip[1], out[3], out[4]});
+  sch.ComputeAt(block, panels[1]);
+  const std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[1]);  // n, strip, group, row, oc, line, kh, kw, k
+  sch.Tensorize(axes[3], StripIntrin(form, plan.nc));
   if (const BlockRV pad = stages.Find("pad"); pad.defined()) ScheduleInjective(sch, pad);
-  if (!plan.ahead) sch.ComputeAt(lines, strip[0]);
+  if (!plan.ahead) sch.ComputeAt(lines, form.groups > 1 ? panels[0] : strip[0]);
   const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, line, pixel, element
   const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, PrimExpr(form.pitch)});
   const std::vector<LoopRV> units = sch.Split(copy[3], {kRest, PrimExpr(form.unit)});
@@ -427,7 +444,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   }
   sch.Vectorize(out[4]);
   std::vector<LoopRV> outer{out[0], strip[0]};
-  if (plan.ahead) outer.push_back(panels[0]);
+  if (plan.ahead) outer.insert(outer.end(), {panels[0], panels[1]});
   FuseParallel(sch, outer, work);
 }
 

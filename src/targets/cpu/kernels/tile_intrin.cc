@@ -119,4 +119,15 @@ double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine&
   return fitted.amx_configure + cycles;
 }
 
+int64_t GroupsOfTiles(int64_t groups, int64_t inputs, int64_t outputs, int64_t bytes) {
+  constexpr int64_t kLineBytes = 64, kLeastInputs = 4;
+  if (groups == 1) return 1;
+  if (inputs < kLeastInputs) return 0;
+  for (int64_t merged = 1; merged <= std::min(groups, kLineBytes); ++merged) {
+    const bool whole = inputs * merged * bytes % kLineBytes == 0 && outputs * merged % kPackedColumns == 0;
+    if (whole && groups % merged == 0) return merged;
+  }
+  return 0;
+}
+
 }  // namespace treadle::ops::cpu
