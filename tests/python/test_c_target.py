@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """C sources of a model: a directory that needs nothing but a C99 compiler."""
 import ctypes
+import platform
 import shutil
 import subprocess
 
@@ -127,3 +128,18 @@ def test_sums_of_bytes(k):
         module.set_input("w", w)
         module.run()
         np.testing.assert_array_equal(module.get_output(0).numpy(), x.astype("int32") @ w.astype("int32").T)
+
+
+@pytest.mark.parametrize("target", ["c"] + ["c -mcpu=sapphirerapids"] * (platform.machine() == "x86_64"))
+def test_instructions_that_c_lacks(target):
+    """Products of tiles and of pairs of bfloat16 aren't in the language, whatever processor it is compiled on."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((32, 64), "float32"), rng.standard_normal((64, 64), "float32")
+    data = relay.var("x", shape=x.shape)
+    function = relay.Function([data], relay.nn.dense(data, relay.const(w)))
+    with treadle.transform.PassContext(opt_level=3, config={"relay.precision": "bf16"}):
+        library = relay.build(function, target=target)
+    module = graph_executor.GraphModule(library["default"](treadle.cpu()))
+    module.set_input("x", x)
+    module.run()
+    np.testing.assert_allclose(module.get_output(0).numpy(), x @ w.T, rtol=0.02, atol=0.1)

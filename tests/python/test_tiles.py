@@ -90,6 +90,22 @@ def test_plans(mr, nc, rows_first, tmp_path):
     np.testing.assert_array_equal(y, expected)  # those that don't fit are left out
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_few_columns(n):
+    """Columns that are quantised again: of a single one nothing is left for tiles to compute."""
+    rng = np.random.default_rng(n)
+    x, w = rng.integers(0, 256, (26, 163)).astype(np.uint8), rng.integers(-128, 128, (163, n)).astype(np.int8)
+    scales = {"s": np.float32(0.5), "zx": np.uint8(128), "zw": np.int8(0), "t": np.float32(4096)}
+    node = helper.make_node("QLinearMatMul", ["x", "s", "zx", "w", "s", "zw", "t", "zx"], ["y"])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.UINT8, None)],
+                              [numpy_helper.from_array(np.asarray(v), name) for name, v in {"w": w, **scales}.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    sums = (x.astype(np.int64) - 128) @ w.astype(np.int64)
+    expected = np.clip(np.rint(sums * 0.25 / 4096) + 128, 0, 255)
+    np.testing.assert_array_equal(run(model, {"x": x}, WRITTEN_OUT), expected)
+
+
 def test_batches(batch=3):
     model, inputs, expected = bytes_product(20, 70, 40, batch)
     np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)

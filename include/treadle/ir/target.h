@@ -24,6 +24,7 @@ struct TargetFeatures {
   bool fma = false;           ///< fused multiply-add instructions
   bool f16_convert = false;   ///< instructions between float16 and float32
   bool vnni = false;          ///< dot products of 8-bit integers
+  bool native_code = false;   ///< code may have any instruction of the processor, not only what a language states
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 512 << 10;  ///< of one core
   int64_t l3_bytes = 8 << 20;    ///< shared

@@ -63,6 +63,7 @@ TargetFeatures Features(const TargetNode& target, bool native_code) {
     f.f16_convert = true;
     f.vnni = ArmInstructionsOf(cpu).dotprod;
   }
+  f.native_code = native_code;
   if (!native_code) f.fma = f.f16_convert = false;
   ApplyFeatureFlags(target.GetAttr("mattr", ""), &f);
   f.vector_bits = static_cast<int>(target.GetIntAttr("vector-width", f.vector_bits));
@@ -107,7 +108,8 @@ bool AsAttributesSay(const TargetNode& target, const std::string& name, bool has
 }  // namespace
 
 bool HasBFloat16Dot(const TargetNode& target) {
-  const TargetFeatures features = CpuFeatures(target);
+  const TargetFeatures features = target.Features();
+  if (!features.native_code) return false;
   const bool x86 = features.arch == "x86_64";
   const std::string cpu = CpuOf(target);
   const bool has =
@@ -147,7 +149,8 @@ const std::string& HostProcessor() {
 }
 
 TileInstructions TilesOf(const TargetNode& target) {
-  if (CpuFeatures(target).arch != "x86_64") return {};
+  const TargetFeatures features = target.Features();
+  if (!features.native_code || features.arch != "x86_64") return {};
   const bool has = X86HasTiles(CpuOf(target));
   return {AsAttributesSay(target, "amx-int8", has), AsAttributesSay(target, "amx-bf16", has)};
 }

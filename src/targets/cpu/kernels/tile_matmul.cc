@@ -206,6 +206,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (!p.not_packed.empty()) return p.not_packed;
   if (p.m < 0) return "the number of rows is dynamic";
   if (p.batch < 0 || p.n < 0 || p.k < 0) return "the right operand's shape is dynamic";
+  if (p.n < 2) return "one column";
   return p.m < 2 ? "one row" : "";
 }
 
