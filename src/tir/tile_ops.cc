@@ -12,7 +12,7 @@ namespace treadle::tir {
 namespace {
 
 /// Of a product without steps; each of those adds two.
-constexpr size_t kArguments = 9;
+constexpr size_t kArguments = 10, kPresent = 9;
 
 /// Pointers to the first element, with the last one as the end of what is used (tir.address_of), and to the next row.
 void AddOperand(const TileProduct::Operand& operand, Array<PrimExpr>* args) {
@@ -40,6 +40,11 @@ void CheckSizes(const TileProduct& product) {
   if (positive && product.words % kTileRows == 0) return;
   throw ShapeError(StrCat("a tile product has rows, panels, and words in multiples of ", kTileRows, ", not ",
                           product.rows, ", ", product.panels, " and ", product.words));
+}
+
+void CheckSteps(const TileProduct& product) {
+  if (product.present.defined() && !product.steps.empty())
+    throw Error("a tile product of runs of words has all of its rows");
 }
 
 void CheckTypes(const TileProduct& product, bool bytes) {
@@ -73,9 +78,11 @@ PrimExpr tile_product(const TileProduct& product) {
     throw DTypeError(StrCat("tiles are summed in int32 or float32, not ", sum));
   }
   CheckSizes(product);
+  CheckSteps(product);
   Array<PrimExpr> args;
   for (const auto* operand : {&product.c, &product.a, &product.b}) AddOperand(*operand, &args);
   for (const int64_t number : {product.rows, product.panels, product.words}) args.push_back(PrimExpr(number));
+  args.push_back(product.present.defined() ? product.present : PrimExpr(int64_t{0}));
   for (const TileProduct::Step& step : product.steps) {
     args.push_back(CallIntrin(DataType::Handle(), "tir.address_of", {step.next, step.next}));
     args.push_back(PrimExpr(step.extent));
@@ -90,11 +97,14 @@ std::optional<TileProduct> TileProductOf(const CallNode* call) {
         StrCat("a tile product has ", kArguments, " arguments, and two for each step, not ", call->args.size()));
   }
   auto number = [&](size_t i) { return as_int(call->args[i], "size of a tile product"); };
-  TileProduct product{OperandOf(call, 0), OperandOf(call, 2), OperandOf(call, 4), number(6), number(7), number(8), {}};
+  const PrimExpr present = is_zero(call->args[kPresent]) ? PrimExpr(ObjectPtr<Object>()) : call->args[kPresent];
+  TileProduct product{
+      OperandOf(call, 0), OperandOf(call, 2), OperandOf(call, 4), number(6), number(7), number(8), {}, present};
   for (size_t i = kArguments; i < call->args.size(); i += 2) {
     product.steps.push_back({number(i + 1), PlaceOf(call->args[i], 0)});
   }
   CheckSizes(product);
+  CheckSteps(product);
   CheckTypes(product, IsCallTo(call, "tir.tile_dot_bytes"));
   return product;
 }
@@ -140,7 +150,9 @@ Stmt ExpandTileProduct(const TileProduct& product) {
   Stmt sum = loop(k, product.words, BufferStore(c, BufferLoad(c, place) + dot, place));
   for (size_t i = steps.size(); i-- > 0;) sum = loop(steps[i], product.steps[i].extent, sum);
   Stmt body = SeqStmt::Flatten({BufferStore(c, make_zero(c->dtype), place), sum});
-  body = loop(row, product.rows, loop(column, kTileRows, body));
+  const PrimExpr rows =
+      product.present.defined() ? min(number(product.rows), cast(index, product.present)) : number(product.rows);
+  body = For(row, number(0), rows, ForKind::kSerial, loop(column, kTileRows, body));
   return loop(panel, product.panels, body);
 }
 

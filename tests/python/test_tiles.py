@@ -181,3 +181,66 @@ def test_four_products_for_four_loads(precision, instruction, tmp_path):
     count = lambda name: len(re.findall(rf"\s{name}\s", text))
     assert count(instruction) >= 4 and count(instruction) == count("tileloadd")
     assert count("tilestored") % 4 == 0 and count("ldtilecfg") == 1 and count("tilerelease") == 1
+
+
+def free_rows(model, dims):
+    """The model, in which dimensions of its input are known by name only."""
+    for value in [*model.graph.input, *model.graph.output]:
+        shape = value.type.tensor_type.shape
+        for i, name in dims.items():
+            if i < len(shape.dim):
+                shape.dim[i].dim_param = name
+    return model
+
+
+@pytest.mark.parametrize("target", [WRITTEN_OUT, pytest.param(TILES, marks=needs_x86)])
+@pytest.mark.parametrize("k, n", [(64, 40), (130, 16), (64, 272)])
+@pytest.mark.parametrize("kind", ["bytes", "bfloat16"])
+def test_rows_that_a_run_shows(kind, k, n, target, instructions):
+    """Rows that are read in place (k fills tiles), and those of a copy; fewer than a tile has, and parts of blocks."""
+    sizes = [1, 2, 15, 16, 17, 31, 32, 33, 63, 100]
+    if kind == "bytes":
+        model = free_rows(bytes_product(2, k, n)[0], {0: "m"})
+        weight = numpy_helper.to_array(model.graph.initializer[0]).astype(np.int64)
+    else:
+        model, _, _, weight = product((2, k), (k, n))
+        free_rows(model, {0: "m"})
+    compiled = treadle.compile(model, target=target, precision="bf16")
+    assert '"kernel":"matmul.tiles"' in compiled.explain()
+    rng = np.random.default_rng(n)
+    name = compiled.inputs[0].name
+    for m in sizes:
+        if kind == "bytes":
+            x = rng.integers(0, 256, (m, k)).astype(np.uint8)
+            y = compiled.run(None, {name: x})[0]
+            np.testing.assert_array_equal(y, (x.astype(np.int64) - 131) @ (weight + 5))
+        else:
+            x = rng.standard_normal((m, k)).astype(np.float32)
+            y = compiled.run(None, {name: x})[0]
+            assert snr(np.maximum(round_bf16(x).astype(np.float64) @ round_bf16(weight), 0), y) > 110, m
+
+
+@pytest.mark.parametrize("target", [WRITTEN_OUT, pytest.param(TILES, marks=needs_x86)])
+@pytest.mark.parametrize("dims", [{0: "b"}, {0: "b", 1: "m"}, {1: "m"}])
+def test_rows_of_batches_that_a_run_shows(dims, target, instructions):
+    model, _, _, weight = product((3, 5, 96), (96, 48))
+    free_rows(model, dims)
+    compiled = treadle.compile(model, target=target, precision="bf16", threads=2)
+    assert '"kernel":"matmul.tiles"' in compiled.explain()
+    rng = np.random.default_rng(1)
+    for b, m in ((1, 1), (3, 5), (2, 40), (7, 17)):
+        x = rng.standard_normal((b if 0 in dims else 3, m if 1 in dims else 5, 96)).astype(np.float32)
+        y = compiled.run(None, {compiled.inputs[0].name: x})[0]
+        assert snr(np.maximum(round_bf16(x).astype(np.float64) @ round_bf16(weight), 0), y) > 110, (b, m)
+
+
+@pytest.mark.parametrize("n", [40, 205, 208])
+def test_rows_that_a_run_shows_are_read_in_place(n, tmp_path):
+    model, *_ = product((2, 256), (256, n))
+    onnx.save(free_rows(model, {0: "m"}), tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", TILES.replace("v3", "v4"),
+                    "--precision", "bf16", "--dump", "tir", "--dump-dir", tmp_path], check=True)
+    text = (tmp_path / "tir.tir").read_text()
+    assert "unscheduled" not in text
+    calls = re.findall(r"tile_dot_pairs\(.*", text)
+    assert calls and all("(bfloat16*)p0" in call for call in calls)

@@ -3,7 +3,8 @@
 // the left operand, which are read where they are, and two panels of the right one. The last tile of rows that don't
 // fill tiles overlaps the one before; registers have fewer rows where there aren't 16. Where several blocks of rows use
 // two panels, they do so by parts of k that stay in the L1 cache, and fetch the next two panels into the L2 cache: that
-// alone hides what of reading weights can be hidden (measured on Granite Rapids).
+// alone hides what of reading weights can be hidden (measured on Granite Rapids). Where the left operand may have fewer
+// rows, tiles begin no later than 16 rows before its end, and k is one part: sums may be computed several times.
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
@@ -37,13 +38,14 @@ class TileBuilder {
   };
 
   TileBuilder(llvm::IRBuilder<>* builder, llvm::Module* module, bool bytes, const tir::TileProduct& product,
-              std::vector<Step> steps)
+              std::vector<Step> steps, Value* present)
       : b_(*builder),
         module_(module),
         bytes_(bytes),
         rows_(product.rows),
         panels_(product.panels),
-        levels_(std::move(steps)) {
+        levels_(std::move(steps)),
+        present_(present) {
     if (product.words > kRows || levels_.empty()) levels_.push_back({product.words / kRows, Number(kLineBytes)});
     for (const Step& level : levels_) runs_ *= level.extent;
   }
@@ -60,7 +62,7 @@ class TileBuilder {
     auto* global = new llvm::GlobalVariable(*module_, data->getType(), /*isConstant=*/true,
                                             llvm::GlobalValue::PrivateLinkage, data, "tile.config");
     global->setAlignment(llvm::Align(64));
-    b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {global});
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {present_ == nullptr ? global : WithRows(global)});
   }
   void Release() { b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {}); }
 
@@ -69,7 +71,10 @@ class TileBuilder {
       const Operand columns{Offset(b.begin, b_.CreateMul(panel, b.stride)), b.stride};
       const Operand to{Offset(c.begin, b_.CreateMul(panel, Number(kRows * kWordBytes))), c.stride};
       InParts([&](const Part& part) {
-        InBlocks([&](const std::vector<Value*>& rows, Value* number) {
+        InBlocks([&](std::vector<Value*> rows, Value* number) {
+          if (present_ != nullptr) {
+            for (Value*& row : rows) row = Least(row, last_);
+          }
           Block(to, a, columns, rows, static_cast<int>(width), part, number);
         });
       });
@@ -88,6 +93,20 @@ class TileBuilder {
   Value* Number(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
   Value* Offset(Value* pointer, Value* bytes) { return b_.CreateInBoundsGEP(b_.getInt8Ty(), pointer, bytes); }
   Value* Tile(int number) { return b_.getInt8(static_cast<uint8_t>(number)); }
+
+  Value* Least(Value* a, Value* b) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b); }
+
+  /// The configuration, with rows of left operands and sums as many as there are.
+  Value* WithRows(llvm::GlobalVariable* config) {
+    llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
+    auto* copy = llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(config->getValueType(), nullptr, "tile.rows");
+    copy->setAlignment(llvm::Align(64));
+    b_.CreateMemCpy(copy, llvm::Align(64), config, llvm::Align(64), 64);
+    Value* rows = b_.CreateTrunc(Least(present_, Number(std::min(kRows, rows_))), b_.getInt8Ty());
+    for (int i = 0; i < kRightTiles; ++i) b_.CreateStore(rows, Offset(copy, Number(48 + i)));
+    last_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(present_, Number(kRows)), Number(0));
+    return copy;
+  }
 
   void Loop(int64_t count, const std::function<void(Value*)>& body) {
     if (count == 1) return body(Number(0));
@@ -130,7 +149,7 @@ class TileBuilder {
 
   void InParts(const std::function<void(const Part&)>& body) {
     const int64_t extent = levels_[0].extent;
-    const int64_t parts = tir::TileParts(rows_, extent, runs_ / extent);
+    const int64_t parts = present_ != nullptr ? 1 : tir::TileParts(rows_, extent, runs_ / extent);
     const int64_t count = CeilDiv(extent, parts), first = extent - (parts - 1) * count;
     body({Number(0), first, true});
     if (parts == 1) return;
@@ -213,6 +232,8 @@ class TileBuilder {
   const int64_t rows_, panels_;
   std::vector<Step> levels_;  ///< of runs of a tile of words, the outermost first
   int64_t runs_ = 1;
+  Value* const present_;   ///< rows of the left operand; null: all
+  Value* last_ = nullptr;  ///< where the last tile of them begins
 };
 
 }  // namespace
@@ -237,7 +258,8 @@ Value* FunctionCodegen::TileCall(const tir::CallNode* op) {
   for (const tir::TileProduct::Step& step : product->steps) {
     steps.push_back({step.extent, bytes_of(tir::TileStride(*product, step), product->a.first->buffer)});
   }
-  TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps));
+  Value* present = product->present.defined() ? Index64(product->present) : nullptr;
+  TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps), present);
   const auto c = operand(product->c), a = operand(product->a), b = operand(product->b);
   builder.Configure();
   builder.Run(c, a, b);

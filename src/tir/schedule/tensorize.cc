@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensorize: a nest of loops is replaced by an intrinsic that computes the same.
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -63,6 +64,21 @@ class Normalizer : public ExprMutator {
   Rewrite rewrite_;
 };
 
+/// Puts another expression in the place of one comparison.
+class LimitReplacer : public ExprMutator {
+ public:
+  LimitReplacer(const LTNode* from, PrimExpr to) : from_(from), to_(std::move(to)) {}
+  PrimExpr Run(const PrimExpr& e) { return VisitExpr(e); }
+
+ protected:
+  using ExprMutator::VisitExpr_;
+  PrimExpr VisitExpr_(const LTNode* op) override { return op == from_ ? to_ : ExprMutator::VisitExpr_(op); }
+
+ private:
+  const LTNode* from_;
+  PrimExpr to_;
+};
+
 /// Where a buffer of the description lies in one of the function.
 struct Place {
   Buffer buffer;
@@ -74,6 +90,7 @@ class Matcher {
  public:
   Matcher(const TensorIntrin& intrin, const std::string& block) : intrin_(intrin), block_(block) {}
   std::unordered_map<const Object*, Place> places;  ///< by buffer of the description
+  Map<Var, PrimExpr> numbers;                       ///< by parameter of the description that is no buffer
 
   /// `inner` has its axes bound to outer + inner parts; `outer_axes` are the axes of the block around.
   void Run(const BlockRealizeNode* inner, const std::vector<For>& loops) {
@@ -99,7 +116,7 @@ class Matcher {
                         read.push_back(indices);
                         return BufferLoad(op->buffer, indices);
                       }).Run(found->value);
-    actual = Substitute(actual, axes_);
+    actual = WithLimits(expected->value, Substitute(actual, axes_));
     next = 0;
     PrimExpr described = Normalizer([&](const BufferLoadNode* op) -> PrimExpr {
                            auto it = places.find(op->buffer.get());
@@ -118,7 +135,7 @@ class Matcher {
                              indices.push_back(equal ? same[d] : analyzer_.Simplify(index));
                            }
                            return BufferLoad(place.buffer, indices);
-                         }).Run(expected->value);
+                         }).Run(Substitute(expected->value, numbers));
     if (!arith::ExprDeepEqual(actual, described)) {
       Refuse(StrCat("it computes ", AsText(actual, false), ", the intrinsic ", AsText(described, false)));
     }
@@ -178,6 +195,36 @@ class Matcher {
   }
   static const char* Kind(const IterVar& iv) {
     return iv->iter_type == IterVarType::kCommReduce ? "a reduction" : "data-parallel";
+  }
+
+  /// `actual`, its comparison of an axis written as in the description, whose limit becomes known by it.
+  PrimExpr WithLimits(const PrimExpr& wanted, const PrimExpr& actual) {
+    const LTNode* limit = nullptr;
+    PostOrderVisit(wanted, [&](const ObjectRef& node) {
+      const auto* less = node.as<LTNode>();
+      if (less != nullptr && IsNumber(less->b)) limit = less;
+    });
+    if (limit == nullptr) return actual;
+    const auto& number = *limit->b.as<VarNode>();
+    const LTNode* found = nullptr;
+    PostOrderVisit(actual, [&](const ObjectRef& node) {
+      if (const auto* less = node.as<LTNode>(); less != nullptr && found == nullptr) found = less;
+    });
+    if (found == nullptr) Refuse(StrCat("it compares no axis with a limit, which the intrinsic does"));
+    const DataType type = number.dtype;
+    const PrimExpr most = analyzer_.Simplify(cast(type, found->b) - cast(type, found->a) + cast(type, limit->a));
+    if (arith::UsesVar(most, [&](const VarNode* v) { return described_.count(v) != 0; })) {
+      Refuse(StrCat("what it compares, ", AsText(GetRef<PrimExpr>(found), false), ", isn't an axis of the intrinsic"));
+    }
+    numbers.Set(GetRef<Var>(&number), most);
+    const PrimExpr same = limit->a < most;
+    return LimitReplacer(found, same).Run(actual);
+  }
+  /// Whether it is a parameter of the description that is no buffer.
+  bool IsNumber(const PrimExpr& e) const {
+    const auto* var = e.as<VarNode>();
+    const Array<Var>& params = intrin_->desc->params;
+    return var != nullptr && std::any_of(params.begin(), params.end(), [&](const Var& p) { return p.get() == var; });
   }
 
   Array<PrimExpr> Rewritten(const Array<PrimExpr>& indices) {
@@ -283,6 +330,10 @@ Block Implement(const ScheduleState& state, Block outer, const TensorIntrin& int
   Array<MatchBufferRegion> views;
   Map<Var, PrimExpr> values;
   for (size_t i = 0; i < intrin->desc->params.size(); ++i) {
+    if (const auto number = matcher.numbers.Get(intrin->desc->params[i])) {
+      values.Set(impl->params[i], *number);
+      continue;
+    }
     auto described = intrin->desc->buffer_map.Get(intrin->desc->params[i]);
     auto view = impl->buffer_map.Get(impl->params[i]);
     auto it = described ? matcher.places.find(described->get()) : matcher.places.end();

@@ -49,7 +49,7 @@ std::vector<int64_t> SecondRow(const Tensor& tensor) {
 }  // namespace
 
 tir::TensorIntrin TileIntrin(const TileTensors& tensors) {
-  const tir::PrimFunc desc = te::CreatePrimFunc({tensors.a, tensors.b, tensors.c});
+  tir::PrimFunc desc = te::CreatePrimFunc({tensors.a, tensors.b, tensors.c});
   Array<tir::Var> params;
   Map<tir::Var, tir::Buffer> buffers;
   auto buffer_of = [&](const Tensor& tensor) {
@@ -67,14 +67,21 @@ tir::TensorIntrin TileIntrin(const TileTensors& tensors) {
                            tensors.words,
                            {}};
   for (const TileTensors::Step& step : tensors.steps) product.steps.push_back({step.extent, At(a, step.next)});
+  if (tensors.present.defined()) {
+    desc.CopyOnWrite()->params.push_back(tensors.present);
+    params.push_back(tensors.present);
+    product.present = tensors.present;
+  }
   const tir::PrimFunc body(params, tir::Evaluate(tir::tile_product(product)), Type(), buffers);
   return tir::TensorIntrin("tile_product", desc, body, tir::PrimFunc(ObjectPtr<Object>()));
 }
 
-tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words) {
+tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words,
+                                    bool bounded) {
   const int64_t each = type == kWord ? 1 : PerWord(dtype);
   const Tensor a = te::Placeholder({Index(rows), Index(words * each)}, type, "a");
   const Tensor b = te::Placeholder({Index(panels), Index(words), Index(kPackedColumns)}, kWord, "b");
+  const te::Var present("present", DataType::Int(64));
   te::IterVar k = te::ReduceAxis(tir::Range(Index(words)), "k");
   const Tensor c = te::Compute(
       {Index(rows), Index(panels * kPackedColumns)},
@@ -83,10 +90,11 @@ tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows,
         const PrimExpr word = type == kWord ? a(i[0], k->var) : MakeWord(dtype, element);
         const PrimExpr right =
             b(tir::floordiv(i[1], Index(kPackedColumns)), k->var, tir::floormod(i[1], Index(kPackedColumns)));
-        return te::Sum(DotOfWords(dtype, word, right), {k});
+        const PrimExpr dot = DotOfWords(dtype, word, right);
+        return te::Sum(bounded ? WhereRow(i[0] < present, dot) : dot, {k});
       },
       "c");
-  return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words});
+  return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words, bounded ? present : te::Var(ObjectPtr<Object>())});
 }
 
 double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine& machine) {

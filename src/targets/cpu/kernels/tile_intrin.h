@@ -23,12 +23,19 @@ struct TileTensors {
   };
   std::vector<Step> steps;
   int64_t words;
+  te::Var present{ObjectPtr<Object>()};  ///< rows of `a` that are there (tir::TileProduct); null: all
 };
 tir::TensorIntrin TileIntrin(const TileTensors& tensors);
 
+/// `dot` of a row that is there, else 0: what products of rows that may be missing sum.
+inline PrimExpr WhereRow(const PrimExpr& is_there, const PrimExpr& dot) {
+  return tir::if_then_else(is_there, dot, tir::make_zero(dot.dtype()));
+}
+
 /// Of a product of matrices of `dtype`: `rows` of the left operand (of `type`: its numbers, or words of them) by
-/// `panels`.
-tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words);
+/// `panels`. `bounded`: further rows than the left one has count as zeros, and nothing uses what becomes of them.
+tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words,
+                                    bool bounded = false);
 
 /// What a call computes: `rows` by panels, over `outer` times `inner` runs of 16 words of k (treadle/tir/tile_ops.h).
 struct TileCall {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on AMX tile registers: uint8 by int8 in int32, bfloat16 in float32. The right operand is packed as it
 // is for vectors (word_matmul.h): 16 words of k of a panel are a tile as they stand. The left operand is read in place,
-// in tiles of 16 rows; it is copied only if m or k doesn't fill tiles.
+// in tiles of 16 rows; it is copied only if a known m or k doesn't fill tiles.
 //
 // A call of the intrinsic (treadle/tir/tile_ops.h) computes mr rows of nc panels over all of k into a buffer of its
 // own, which the epilogue reads. Either all blocks of rows use some panels before the next ones, so that these stay in
-// the L2 cache, or rows stay there and are used by all panels.
+// the L2 cache, or rows stay there and are used by all panels. There may be as many rows as a run shows: the sums have
+// whole blocks of them.
 #include <algorithm>
 
 #include "ops/infer.h"
@@ -24,7 +25,7 @@ namespace {
 
 constexpr const char* kName = "matmul.tiles";
 constexpr int64_t kBytesOfWord = 4;
-constexpr int64_t kTile = tir::kTileRows, kColumns = kPackedColumns;
+constexpr int64_t kTile = tir::kTileRows, kDynamicRows = 2 * kTile, kColumns = kPackedColumns;
 static_assert(kTile == kColumns, "a tile of sums is as wide as a panel");
 
 const WordOps kByteOps{"qnn.contrib_tile_dense", "qnn.contrib_pack_tiles", DataType::Int(32), kTile};
@@ -53,12 +54,19 @@ Problem ProblemOf(const Tensor& data, const Tensor& weight, const TensorTypeNode
   });
 }
 
+/// Rows of sums of which `m` are used: whole tiles, or where a run shows how many, blocks of any plan.
+PrimExpr RowsOfSums(const PrimExpr& m) {
+  const int64_t known = DimValue(m);
+  if (known >= 0) return Dim(RoundUp(known, kTile));
+  return DimMul(DimFloorDiv(DimAdd(m, Dim(kDynamicRows - 1)), Dim(kDynamicRows)), Dim(kDynamicRows));
+}
+
 /// Rows and words of `data`, zeros beyond them.
-Tensor WholeTiles(const Tensor& data, int64_t rows, int64_t words) {
+Tensor WholeTiles(const Tensor& data, const PrimExpr& rows, int64_t words) {
   const size_t last = data.ndim() - 1;
   const PrimExpr m = data->shape[last - 1], k = data->shape[last], used = Words(k, data->dtype);
   Array<PrimExpr> shape = data->shape;
-  shape.Set(last - 1, Dim(rows));
+  shape.Set(last - 1, rows);
   shape.Set(last, Dim(words));
   auto word = [&](const Array<PrimExpr>& at) {
     const PrimExpr inside = at[last - 1] < m && at[last] < used;
@@ -78,13 +86,15 @@ Array<Tensor> TileDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
   const size_t batch = weight.ndim() - 3, last = data.ndim() - 1;
   const DataType dtype = data->dtype;
   const int64_t m = DimValue(data->shape[last - 1]), words = DimValue(weight->shape[batch + 1]);
-  const int64_t rows = RoundUp(m, kTile), columns = DimValue(weight->shape[batch]) * kColumns;
-  const bool whole = rows == m && DimValue(data->shape[last]) == words * PerWord(dtype);
+  const int64_t columns = DimValue(weight->shape[batch]) * kColumns;
+  const PrimExpr rows = RowsOfSums(data->shape[last - 1]);
+  const bool whole = DimValue(data->shape[last]) == words * PerWord(dtype) && (m < 0 || m == DimValue(rows));
   const Tensor left = whole ? data : WholeTiles(data, rows, words);
   te::IterVar step = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
   Array<PrimExpr> shape = type->shape;
-  shape.Set(last - 1, Dim(rows));
+  shape.Set(last - 1, rows);
   shape.Set(last, Dim(columns));
+  const bool bounded = whole && m < 0;
   auto product = [&](const Array<te::Var>& i) {
     Array<PrimExpr> from = Indices(i), at;
     const PrimExpr unit = from.back();
@@ -101,11 +111,12 @@ Array<Tensor> TileDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
         whole ? MakeWord(dtype,
                          [&](int64_t e) { return element(PrimExpr(step->var) * Index(PerWord(dtype)) + Index(e)); })
               : element(step->var);
-    return te::Sum(DotOfWords(dtype, word, weight(at)), {step});
+    const PrimExpr dot = DotOfWords(dtype, word, weight(at));
+    return te::Sum(bounded ? WhereRow(i[last - 1] < data->shape[last - 1], dot) : dot, {step});
   };
   const Tensor sum = te::Compute(shape, product, "tile_dense", "packed_dense",
                                  AnchorAttrs(kName, "sum", ProblemOf(data, weight, type)));
-  if (rows == m && columns == DimValue(type->shape[last])) return {sum};
+  if (m >= 0 && m == DimValue(rows) && columns == DimValue(type->shape[last])) return {sum};
   return {Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "tile_dense_result", tag::kInjective)};
 }
 
@@ -126,26 +137,32 @@ class TilePlanNode : public PlanNode {
 
 struct Sizes {
   int64_t rows, panels, words;
-  bool copied;  ///< the left operand is copied into whole tiles of words
+  bool copied;   ///< the left operand is copied into whole tiles of words
+  bool bounded;  ///< it is read in place, and may have fewer rows than the sums
   explicit Sizes(const MatmulProblemNode& p)
-      : rows(RoundUp(std::max<int64_t>(1, p.m), kTile)),
+      : rows(p.m < 0 ? RoundUp(kSymbolicWidth, kDynamicRows) : RoundUp(std::max<int64_t>(1, p.m), kTile)),
         panels(RoundUp(std::max<int64_t>(1, p.n), kColumns) / kColumns),
         words(RoundUp(std::max<int64_t>(1, p.k), kTile * PerWord(p.dtype)) / PerWord(p.dtype)),
-        copied(rows != p.m || words * PerWord(p.dtype) != p.k) {}
+        copied(words * PerWord(p.dtype) != p.k || (p.m >= 0 && rows != p.m)),
+        bounded(!copied && p.m < 0) {}
 };
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
-  const Sizes s(*problem.as<MatmulProblemNode>());
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const Sizes s(p);
   const auto& plan = *chosen.as<TilePlanNode>();
-  if (plan.mr < kTile || plan.mr % kTile != 0 || s.rows % plan.mr != 0) return StrCat(plan.mr, " rows at a time");
+  const bool fits = plan.mr >= kTile && plan.mr % kTile == 0 && s.rows % plan.mr == 0;
+  if (!fits || (p.m < 0 && plan.mr != kDynamicRows)) return StrCat(plan.mr, " rows at a time");
   return plan.nc >= 1 && s.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", s.panels);
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine&) {
   constexpr int64_t kMostPanels = 16, kMostRows = 512;
-  const Sizes s(*problem.as<MatmulProblemNode>());
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const Sizes s(p);
+  const int64_t most = p.m < 0 ? kDynamicRows : std::min(s.rows, kMostRows), least = p.m < 0 ? kDynamicRows : kTile;
   std::vector<Plan> plans;
-  for (int64_t mr = std::min(s.rows, kMostRows); mr >= kTile; mr -= kTile) {
+  for (int64_t mr = most; mr >= least; mr -= kTile) {
     for (int64_t nc = std::min(kMostPanels, s.panels); nc >= 1; --nc) {
       if (s.rows % mr != 0 || s.panels % nc != 0) continue;
       for (const bool rows_first : {false, true}) {
@@ -204,10 +221,9 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (p.out_dtype != (IsHalf(p.dtype) ? kPairOps.sum : kByteOps.sum)) return "sums aren't int32 or float32";
   if ((IsHalf(p.dtype) ? machine.pair_tile_cycles : machine.byte_tile_cycles) == 0) return "no tile registers";
   if (!p.not_packed.empty()) return p.not_packed;
-  if (p.m < 0) return "the number of rows is dynamic";
-  if (p.batch < 0 || p.n < 0 || p.k < 0) return "the right operand's shape is dynamic";
+  if (p.n < 0 || p.k < 0) return "the right operand's shape is dynamic";
   if (p.n < 2) return "one column";
-  return p.m < 2 ? "one row" : "";
+  return p.m == 0 || p.m == 1 ? "one row" : "";
 }
 
 std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
@@ -235,7 +251,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.SetScope(block, 0, "local");
   sch.ComputeAt(block, second);
   const std::vector<LoopRV> axes = LoopsUnder(sch, block, second);  // .., m, n, k
-  sch.Tensorize(axes[rank - 2], TileProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words));
+  sch.Tensorize(axes[rank - 2],
+                TileProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words, s.bounded));
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.insert(outer.end(), {first, second});
@@ -246,8 +263,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
 Type DenseInfer(const InferContext& context, bool (*fits)(DataType), const WordOps& ops, const char* expected) {
   const auto *data = context.Tensor(0, "data"), *weight = context.Tensor(1, "weight");
-  if (!IsStatic(data) || !IsStatic(weight) || data->shape.size() < 2) {
-    throw ShapeError("needs data of rank 2 and more, and of known shape");
+  if (!IsStatic(weight) || data->shape.size() < 2 || DimValue(data->shape.back()) < 0) {
+    throw ShapeError("needs data of rank 2 and more, whose rows are of known length, and weights of known shape");
   }
   return WordDenseInfer(context, fits, ops.sum, expected);
 }
