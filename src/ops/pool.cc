@@ -200,8 +200,13 @@ Array<Tensor> MaxPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, co
   const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
   Window window = ResolveWindow(a, kRank, inputs[0], shape);
   Tensor data = Pad(inputs[0], window.before, window.after, tir::neg_infinity(inputs[0]->dtype));
-  const auto max = [](const PrimExpr& e, const Array<te::IterVar>& k) { return te::MaxReduce(e, k); };
-  return {ReduceWindows(a, window, data, shape, max, "pool_max", tag::kPoolMax)};
+  // Processors compare numbers of bfloat16 as float32, and storing each maximum between would round it.
+  const DataType dtype = data->dtype, wide = dtype.is_bfloat16() ? DataType::Float(32) : dtype;
+  const auto max = [&](const PrimExpr& e, const Array<te::IterVar>& k) { return te::MaxReduce(tir::cast(wide, e), k); };
+  const Tensor result = ReduceWindows(a, window, data, shape, max, "pool_max", tag::kPoolMax);
+  if (wide == dtype) return {result};
+  return {Compute(
+      shape, [&](const Array<PrimExpr>& i) { return tir::cast(dtype, result(i)); }, "pool_max_narrow", tag::kElemWise)};
 }
 
 /// Number of taps of a window with dilation that lie in [0, limit): tap t is at start + t * dilation.

@@ -239,6 +239,24 @@ def test_rounding_stays_in_blocks_of_channels_that_are_padded(tmp_path):
     assert snr(exact, y) > 40
 
 
+def test_shortcuts_and_maxima_are_of_rounded_numbers(tmp_path):
+    """No kernel only rounds: the first convolution does, for the pooling, the second one and the shortcut."""
+    rng = np.random.default_rng(8)
+    weights = {"a": rng.standard_normal((32, 16, 3, 3), dtype=np.float32) / 12,
+               "b": rng.standard_normal((32, 32, 1, 1), dtype=np.float32) / 6}
+    nodes = [helper.make_node("Conv", ["x", "a"], ["p"], pads=[1] * 4), helper.make_node("Relu", ["p"], ["q"]),
+             helper.make_node("MaxPool", ["q"], ["r"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+             helper.make_node("Conv", ["r", "b"], ["s"]), helper.make_node("Add", ["s", "r"], ["y"])]
+    model = chain(nodes, weights, (1, 16, 18, 18))
+    names = kernels_of(model, tmp_path)
+    assert any("conv2d" in name and name.endswith("pair_cast") for name in names)
+    assert not any("max_pool2d" in name and "pair_cast" in name for name in names)
+    x = rng.standard_normal((1, 16, 18, 18), dtype=np.float32)
+    (y,) = treadle.compile(model, precision="bf16", target=PAIRS).run(None, {"x": x})
+    (exact,) = treadle.compile(model).run(None, {"x": x})
+    assert snr(exact, y) > 45
+
+
 def convolution(size, inputs, outputs, kernel, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=1):
     rng = np.random.default_rng(9)
     x = rng.standard_normal((1, inputs, *size), dtype=np.float32)

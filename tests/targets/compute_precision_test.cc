@@ -7,6 +7,7 @@ namespace treadle::targets {
 namespace {
 
 using relay::transform::ComputePrecision;
+using relay::transform::ShareRounding;
 using testing::ExpectPass;
 using testing::PassContext;
 
@@ -80,6 +81,45 @@ TEST(ComputePrecision, RefusesNamesThatItDoesNotKnow) {
   PassContext::Scope scope(Asking("fp8"));
   const IRModule module = testing::Parse(kDense);
   EXPECT_THROW(ComputePrecision(Target("llvm -mcpu=znver4"))(module), Error);
+}
+
+TEST(ShareRounding, ShortcutsAreReadAsProductsReadThem) {
+  ExpectPass(ShareRounding(), R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
+  %0 = nn.relu(%x);
+  %1 = nn.dense(nn.contrib_pair_cast(%0), %w, out_dtype="float32");
+  add(%1, %0)
+})",
+             R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
+  %0 = nn.contrib_pair_cast(nn.relu(%x));
+  %1 = nn.dense(%0, %w, out_dtype="float32");
+  add(%1, cast(%0, dtype="float32"))
+})");
+}
+
+TEST(ShareRounding, LeavesWhatOthersReadInFloat32) {
+  for (const char* reader : {"(%1, nn.softmax(%0))", "(%1, %0)"}) {
+    const std::string text = std::string(R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
+  %0 = nn.relu(%x);
+  %1 = nn.dense(nn.contrib_pair_cast(%0), %w, out_dtype="float32");
+  )") + reader + "\n}";
+    ExpectPass(ShareRounding(), text.c_str(), text.c_str());
+  }
+}
+
+TEST(ShareRounding, MaximaAreOfRoundedNumbers) {
+  ExpectPass(ShareRounding(), R"(
+fn (%x: Tensor[(1, 16, 8, 8), float32]) { nn.contrib_pair_cast(nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2])) })",
+             R"(
+fn (%x: Tensor[(1, 16, 8, 8), float32]) { nn.max_pool2d(nn.contrib_pair_cast(%x), pool_size=[2, 2], strides=[2, 2]) })");
+  const char* shared = R"(
+fn (%x: Tensor[(1, 16, 8, 8), float32]) {
+  %0 = nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2]);
+  (nn.contrib_pair_cast(%0), %0)
+})";
+  ExpectPass(ShareRounding(), shared, shared);
 }
 
 }  // namespace

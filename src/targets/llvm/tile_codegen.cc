@@ -22,6 +22,8 @@ namespace {
 
 constexpr int64_t kRows = tir::kTileRows, kWordBytes = 4, kLineBytes = kRows * kWordBytes,
                   kTileBytes = kRows * kLineBytes;
+/// Blocks of rows; if there are more, what the first one waits for hardly counts.
+constexpr int64_t kMostWaiting = 8;
 constexpr int kSumTiles = 0, kLeftTiles = 4, kRightTiles = 6, kTiles = 8;
 
 class TileBuilder {
@@ -171,6 +173,7 @@ class TileBuilder {
 
   /// Fetches a block's share of the panels after these into the L2 cache: the first block would wait for them.
   void FetchNext(const Operand& b, int width, Value* right, Value* number) {
+    if (Blocks() > kMostWaiting) return;
     const int64_t lines = CeilDiv(kRows, Blocks());
     Value* share = b_.CreateAdd(right, b_.CreateMul(number, Number(lines * kLineBytes)));
     for (int j = 0; j < width; ++j) {
@@ -189,8 +192,6 @@ class TileBuilder {
              const Part& part, Value* number) {
     Value* line = Number(kLineBytes);
     const int height = static_cast<int>(rows.size());
-    std::vector<Value*> lefts;
-    for (Value* row : rows) lefts.push_back(Offset(a.begin, b_.CreateMul(row, a.stride)));
     auto load = [&](int tile, Value* from, Value* stride) {
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {}, {Tile(tile), from, stride});
     };
@@ -207,6 +208,8 @@ class TileBuilder {
         load(tile, from, c.stride);
       }
     });
+    std::vector<Value*> lefts;
+    for (Value* row : rows) lefts.push_back(Offset(a.begin, b_.CreateMul(row, a.stride)));
     const llvm::Intrinsic::ID dot = bytes_ ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbf16ps;
     Runs(0, part, Number(0), Number(0), [&](Value* run, Value* left) {
       Value* right = b_.CreateMul(run, Number(kTileBytes));

@@ -216,8 +216,10 @@ class ProductNarrower : public MixedModeMutator {
     const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
     const bool narrow =
         request_.narrow.is_bfloat16() && !IsKept(pre, kept_) && HasNarrowConv(call, TensorTypeOf(pre->args[0]), weight);
-    // Windows over one channel take the same time in either format.
-    if (!narrow || !attrs->out_dtype.is_void() || IsDepthwise(*attrs, weight)) return Expr();
+    // Windows over one channel take the same time in either format, but where products between them are of tiles: there
+    // the bytes that are read and written count.
+    const bool same = IsDepthwise(*attrs, weight) && !pairs_.tiles;
+    if (!narrow || !attrs->out_dtype.is_void() || same) return Expr();
     return WithSums<ops::Conv2DAttrs>(call,
                                       {Cast(call->args[0], request_.narrow), Cast(call->args[1], request_.narrow)});
   }

@@ -17,6 +17,7 @@ void RegisterCpuPasses() {
   RegisterPass("DilationToBatch", [] { return DilationToBatch(); });
   RegisterPrecisionOptions();
   RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
+  RegisterPass("ShareRounding", [] { return ShareRounding(); });
   RegisterPass("WidenBytes", [] { return WidenBytes(); });
   treadle::transform::RegisterPassConfig(targets::kCalibrationOption, "string",
                                          "what treadle doctor --calibrate measured of this machine, or none");
@@ -56,6 +57,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       SkipPaddedTaps(),
       DilationToBatch(),
       ComputePrecision(target),
+      ShareRounding(),
       FoldConstant(),
       PlanProducts(target),
       // What several calls do with a constant weight (steps of a recurrent network) is one constant then.

@@ -39,6 +39,9 @@ Pass DilationToBatch();
 /// (may be null) has for it.
 Pass ComputePrecision(const Target& target = Target());
 void RegisterPrecisionOptions();
+/// Activations of which ComputePrecision rounds a copy to bfloat16 are kept in that form alone, where their other readers
+/// are element-wise.
+Pass ShareRounding();
 /// Widens bytes that are multiplied to 16 bits where the target (null: any) multiplies those only.
 Pass WidenBytes(const Target& target = Target());
 /// Chooses the kernel and the layout in which each operator runs, for the whole graph.

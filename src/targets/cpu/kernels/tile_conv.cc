@@ -329,13 +329,13 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
     const double step = std::max(height * width * dot, (height + width) * machine.tile_load_cycles);
     return static_cast<double>(form.Runs()) * step + height * width * fitted.amx_store;
   };
-  const int64_t tiles = CeilDiv(form.rows, kTile);
+  const int64_t tiles = CeilDiv(form.rows, kTile), twos = tiles / 2, pairs = plan.nc / 2;
   auto panels = [&](double width) {
-    return static_cast<double>(tiles / 2) * block(2, width) + (tiles % 2 != 0 ? block(1, width) : 0);
+    return static_cast<double>(twos) * block(2, width) + (tiles % 2 != 0 ? block(1, width) : 0);
   };
   const double call =
-      fitted.amx_configure + static_cast<double>(plan.nc / 2) * panels(2) + (plan.nc % 2 != 0 ? panels(1) : 0);
-  const int64_t strips = form.batch * form.strips, groups = form.groups * form.panels / plan.nc;
+      fitted.amx_configure + static_cast<double>(pairs) * panels(2) + (plan.nc % 2 != 0 ? panels(1) : 0);
+  const int64_t strips = form.batch * form.strips, groups = form.groups * (form.panels / plan.nc);
   const auto unit = static_cast<double>(form.unit * form.dtype.bytes());
   const double copied = form.CopiedBytes(), weights = form.WeightBytes();
   double work = static_cast<double>(strips * groups) * call + fitted.amx_line * copied / unit;
