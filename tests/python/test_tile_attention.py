@@ -51,6 +51,21 @@ def test_instructions(case, instructions):  # noqa: F811
     assert instructions is None or instructions() > before
 
 
+@pytest.mark.parametrize("case", [
+    dict(batch="b", heads=3, queries=49, keys=49, size=32, values=32),
+    dict(batch="b", heads=2, queries=20, keys=37, size=64, values=48, mask=("b", 1, 1, 37)),
+    dict(batch="b", heads=1, queries=32, keys=64, size=20, values=64, mask=(1, 1, 32, 64)),
+])
+@pytest.mark.parametrize("target", [WRITTEN_OUT, pytest.param(TILES, marks=needs_x86)])
+def test_samples_that_a_run_shows(case, target, instructions):  # noqa: F811
+    model, shapes = attention_model(**case)
+    compiled = treadle.compile(model, target=target, precision="bf16")
+    assert '"kernel":"attention.tiles"' in compiled.explain()
+    for batch in (1, 3):
+        x = inputs_of({name: [batch if d == "b" else d for d in shape] for name, shape in shapes.items()})
+        check(case, x, compiled.run(None, x)[0])
+
+
 def test_it_is_the_kernel_of_machines_with_tiles():
     model, _ = attention_model(**CASES[1])
     explained = treadle.compile(model, target=TILES, pass_config=BF16).explain()

@@ -256,10 +256,23 @@ class ProductNarrower : public MixedModeMutator {
     const int64_t *queries = AsConstInt(query->shape[rank - 2]), *size = AsConstInt(query->shape[rank - 1]);
     const bool pays =
         queries != nullptr && *queries >= least_queries && size != nullptr && (*size % 2 == 0 || pairs_.tiles);
-    if (!pays || query->dtype != kWide || !IsStatic(TensorTypeOf(pre->args[1]))) return Expr();
+    if (!pays || query->dtype != kWide || !HasNarrowAttention(pre)) return Expr();
     Array<Expr> args = call->args;
     for (size_t i = 0; i < 3; ++i) args.Set(i, stated.size() == 3 ? stated[i] : Cast(args[i], request_.narrow));
     return Call(call->op, args, call->attrs, {}, call->span);
+  }
+
+  /// Whether kernels compute attention of bfloat16: tiles whatever the number of samples is.
+  bool HasNarrowAttention(const CallNode* call) const {
+    if (IsStatic(TensorTypeOf(call->args[1]))) return true;
+    auto known = [&](size_t arg, size_t count) {
+      const Array<PrimExpr>& shape = TensorTypeOf(call->args[arg])->shape;
+      for (size_t i = 0; i < std::min(count, shape.size()); ++i) {
+        if (AsConstInt(shape[shape.size() - 1 - i]) == nullptr) return false;
+      }
+      return true;
+    };
+    return pairs_.tiles && known(1, 2) && known(2, 2) && known(3, 2);
   }
 
   Expr Noted(const CallNode* pre, const Expr& result) {

@@ -28,8 +28,6 @@ namespace {
 using relay::Expr;
 using relay::LaidOutCall;
 
-/// AttentionProblemNode::not_packed of operands that only "attention.packing" takes.
-constexpr const char* kDynamic = "sizes are dynamic";
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 constexpr int64_t kMostPanels = 4;  ///< of a register tile
 

@@ -99,7 +99,7 @@ Problem PackedProblem(const Array<te::Tensor>& inputs, int64_t key_block) {
   const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
   const size_t rank = query.ndim();
   return Make<Problem, AttentionProblemNode>([&](auto& p) {
-    for (size_t i = 0; i + 2 < rank; ++i) p.batch *= DimValue(query->shape[i]);
+    p.batch = BatchOf(query->shape);
     p.m = DimValue(query->shape[rank - 2]);
     p.s = DimValue(query->shape[rank - 1]);
     p.n = DimValue(key->shape[rank - 2]) * kPackedColumns;

@@ -14,6 +14,9 @@ namespace treadle::ops::cpu {
 /// Lanes of maxima and sums; columns of a panel.
 inline constexpr int64_t kLanes = kPackedColumns;
 
+/// AttentionProblemNode::not_packed of operands of which some dimension is dynamic.
+inline constexpr const char* kDynamic = "sizes are dynamic";
+
 /// Sizes of equal parts of `count`, the largest, of at most `most`, first; of those near each other one.
 std::vector<int64_t> PartsOf(int64_t count, int64_t most);
 

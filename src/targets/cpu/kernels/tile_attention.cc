@@ -50,7 +50,9 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<AttentionProblemNode>();
   if (machine.pair_tile_cycles == 0) return "no tile registers";
   if (p.dtype != kHalf) return StrCat("operands are ", p.dtype, ", not ", kHalf);
-  if (!p.not_packed.empty()) return p.not_packed;
+  // Of each sample the same tiles are computed, however many there are.
+  const bool known = p.m >= 0 && p.n > 0 && p.s > 0 && p.d > 0;
+  if (!p.not_packed.empty() && (p.not_packed != kDynamic || !known)) return p.not_packed;
   return p.m < kMinRows ? StrCat("fewer than ", kMinRows, " queries") : "";
 }
 
@@ -161,6 +163,7 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   const auto* mask = request.args.Type(3);
   const size_t rank = request.args.Type(0)->shape.size(), masked = mask->shape.size();
   const Sizes sizes(p, plan);
+  if (DimValue(mask->shape[masked - 1]) != p.n) return std::nullopt;
   auto padded = [&](size_t arg, size_t dim, int64_t missing) {
     return PadDim(request.args.Plain(arg), rank, dim, missing, 0, kHalf);
   };
@@ -177,10 +180,9 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
              {query, PackWords(padded(1, rank - 2, keys), false), PackWords(request.args.Plain(2), true), mask_arg},
              request.call->attrs, request.call->span);
   if (sizes.m != p.m || sizes.d != p.d) {
-    std::vector<int64_t> begin(rank, 0), end;
-    for (const PrimExpr& dim : request.args.Type(0)->shape) end.push_back(DimValue(dim));
-    end.back() = p.d;
-    result = MakeStridedSlice(result, begin, end);
+    const auto last = static_cast<int64_t>(rank) - 1;
+    const std::vector<int64_t> begin{0, 0}, end{p.m, p.d}, strides{1, 1}, axes{last - 1, last};
+    result = MakeStridedSlice(result, begin, end, strides, axes);
   }
   return LaidOutCall{result, {}};
 }

@@ -143,8 +143,9 @@ Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const c
   const auto* weight = context.Tensor(0, "weight");
   const auto* attrs = context.attrs<MatmulAttrs>();
   const size_t rank = weight->shape.size();
-  if (rank < 2 || !IsStatic(weight) || !fits(weight->dtype)) {
-    throw ShapeError(StrCat("needs ", expected, " of a known shape"));
+  if (rank < 2 || DimValue(weight->shape[rank - 2]) < 0 || DimValue(weight->shape[rank - 1]) < 0 ||
+      !fits(weight->dtype)) {
+    throw ShapeError(StrCat("needs ", expected, " in rows and columns of known numbers"));
   }
   Array<PrimExpr> out;
   for (size_t i = 0; i + 2 < rank; ++i) out.push_back(weight->shape[i]);
