@@ -40,12 +40,13 @@ class TileBuilder {
   };
 
   TileBuilder(llvm::IRBuilder<>* builder, llvm::Module* module, bool bytes, const tir::TileProduct& product,
-              std::vector<Step> steps, Value* present)
+              std::vector<Step> steps, Value* present, bool fetches)
       : b_(*builder),
         module_(module),
         bytes_(bytes),
         rows_(product.rows),
         panels_(product.panels),
+        fetches_(fetches),
         levels_(std::move(steps)),
         present_(present) {
     if (product.words > kRows || levels_.empty()) levels_.push_back({product.words / kRows, Number(kLineBytes)});
@@ -222,7 +223,7 @@ class TileBuilder {
           b_.CreateIntrinsic(dot, {}, {Tile(kSumTiles + i * width + j), Tile(kLeftTiles + i), Tile(kRightTiles + j)});
         }
       }
-      FetchNext(b, width, right, number);
+      if (fetches_) FetchNext(b, width, right, number);
     });
     each_sum([&](int tile, Value* to) {
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64, {}, {Tile(tile), to, c.stride});
@@ -233,6 +234,7 @@ class TileBuilder {
   llvm::Module* module_;
   const bool bytes_;
   const int64_t rows_, panels_;
+  const bool fetches_;
   std::vector<Step> levels_;  ///< of runs of a tile of words, the outermost first
   int64_t runs_ = 1;
   Value* const present_;   ///< rows of the left operand; null: all
@@ -262,7 +264,11 @@ Value* FunctionCodegen::TileCall(const tir::CallNode* op) {
     steps.push_back({step.extent, bytes_of(tir::TileStride(*product, step), product->a.first->buffer)});
   }
   Value* present = product->present.defined() ? Index64(product->present) : nullptr;
-  TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps), present);
+  // What was computed just before is in a cache.
+  const auto right = vars_.find(product->b.first->buffer->data.get());
+  const bool computed = right != vars_.end() && std::any_of(workspaces_.begin(), workspaces_.end(),
+                                                            [&](const auto& w) { return w.pointer == right->second; });
+  TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps), present, !computed);
   const auto c = operand(product->c), a = operand(product->a), b = operand(product->b);
   builder.Configure();
   builder.Run(c, a, b);
