@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 
+#include "ops/families.h"
+#include "ops/infer.h"
 #include "ops/qnn.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/qnn.h"
+#include "treadle/relay/rewrite_rules.h"
 
-namespace treadle::ops::qnn {
+namespace treadle::ops {
+namespace qnn {
 namespace {
 
 using relay::Expr;
@@ -45,18 +48,38 @@ NDArray Pack(const BlockWeights& w, const NDArray& packed, const std::vector<dou
   return result;
 }
 
-}  // namespace
+/// data (m, k), weight (units / 16, blocks, words of a block and its scales, 16) int32: (m, units) float32.
+Type BlockProductInfer(const InferContext& context) {
+  const auto *data = context.Tensor(0, "data"), *weight = context.Tensor(1, "weight");
+  const auto* attrs = context.attrs<BlockProductAttrs>();
+  CheckRank(data, 2, "data");
+  CheckRank(weight, 4, "weight");
+  if (data->dtype != DataType::Float(32) || weight->dtype != DataType::Int(32)) {
+    throw DTypeError("needs float32 data and int32 weights");
+  }
+  if (attrs->bits != 4 && attrs->bits != 8) throw ShapeError("weights have 4 or 8 bits");
+  const BlockWeights w = BlockWeightsOf(*attrs, data, weight);
+  if (w.blocks < 1 || w.block < 1 || w.k < 1 || w.k > w.block * w.blocks)
+    throw ShapeError("data and weights don't fit");
+  return TensorType({data->shape[0], Dim(attrs->units)}, DataType::Float(32));
+}
 
-Expr BlockProduct(const Expr& x, const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
-                  const std::vector<double>& zeros, int digits) {
-  const DataType f32 = DataType::Float(32), i32 = DataType::Int(32), i8 = DataType::Int(8);
-  std::optional<double> zero_point = zeros[0];
-  if (std::any_of(zeros.begin(), zeros.end(), [&](double zero) { return zero != zeros[0]; })) zero_point.reset();
+/// Rows filled up with zeros to whole blocks.
+Expr RowsOfWholeBlocks(const Expr& x, const BlockWeights& w) {
   const int64_t padded = w.blocks * w.block;
-  const double most = digits == 1 ? 127 : 127 * 128;
+  if (padded == w.k) return x;
+  return MakePad(x, {{0, 0}, {0, padded - w.k}}, ScalarConstant(DataType::Float(32), 0.0));
+}
+
+/// The rows in 8 bits, or two digits of 7 and 8, with a scale for every block, times the weights as they are stored.
+Expr OfQuantisedRows(const Attrs& given, const Array<Expr>& args, const Array<Type>& types) {
+  const auto* attrs = given.as<BlockProductAttrs>();
+  const BlockWeights w = BlockWeightsOf(*attrs, types[0].as<TensorTypeNode>(), types[1].as<TensorTypeNode>());
+  const DataType f32 = DataType::Float(32), i32 = DataType::Int(32), i8 = DataType::Int(8);
+  const int64_t padded = w.blocks * w.block;
+  const double most = attrs->digits == 1 ? 127 : 127 * 128;
   auto number = [](DataType dtype, double value) { return ScalarConstant(dtype, value); };
-  const Expr whole = padded > w.k ? MakePad(x, {{0, 0}, {0, padded - w.k}}, number(f32, 0)) : x;
-  const Expr blocks = MakeReshape(whole, std::vector<int64_t>{-1, w.blocks, w.block});
+  const Expr blocks = MakeReshape(RowsOfWholeBlocks(args[0], w), std::vector<int64_t>{-1, w.blocks, w.block});
   const Expr largest = MakeReduce("max", CallOp("abs", {blocks}), std::vector<int64_t>{2}, true);
   const Expr scale = CallOp("divide", {largest, number(f32, most)});
   // Blocks of zeros have scale 0, and become whatever 0 / 0 becomes, times 0.
@@ -67,23 +90,57 @@ Expr BlockProduct(const Expr& x, const BlockWeights& w, const NDArray& packed, c
       });
   const Expr of_rows = MakeReshape(scale, std::vector<int64_t>{-1, w.blocks});
   Expr sums = Mul(MakeCast(MakeReduce("sum", numbers, std::vector<int64_t>{2}), f32), of_rows);
-  if (zero_point) sums = Mul(sums, number(f32, *zero_point));
+  if (attrs->symmetric) sums = Mul(sums, number(f32, attrs->zero_point));
   auto rows = [&](const Expr& values) { return MakeReshape(MakeCast(values, i8), std::vector<int64_t>{-1, padded}); };
   Expr bytes, low;
-  if (digits == 2) {
+  if (attrs->digits == 2) {
     const Expr high = CallOp("right_shift", {Add(numbers, number(i32, 64)), number(i32, 7)});
     bytes = rows(high);
     low = rows(Sub(numbers, CallOp("left_shift", {high, number(i32, 7)})));
   } else {
     bytes = low = rows(numbers);
   }
-  const Expr weight = relay::Constant(Pack(w, packed, scales, zeros, !zero_point));
-  return CallWith<BlockDenseAttrs>("qnn.contrib_block_dense", {bytes, low, of_rows, sums, weight}, [&](auto& a) {
-    a.units = w.n;
-    a.bits = static_cast<int>(w.bits);
-    a.digits = digits;
-    a.symmetric = zero_point.has_value();
+  return CallWith<BlockDenseAttrs>("qnn.contrib_block_dense", {bytes, low, of_rows, sums, args[1]}, [&](auto& a) {
+    a.units = attrs->units;
+    a.bits = attrs->bits;
+    a.digits = attrs->digits;
+    a.symmetric = attrs->symmetric;
   });
 }
 
-}  // namespace treadle::ops::qnn
+}  // namespace
+
+BlockWeights BlockWeightsOf(const BlockProductAttrs& attrs, const TensorTypeNode* data, const TensorTypeNode* weight) {
+  const int64_t blocks = DimValue(weight->shape[1]), scales = attrs.symmetric ? 1 : 2;
+  const int64_t block = (DimValue(weight->shape[2]) - scales) * (32 / attrs.bits);
+  return {DimValue(data->shape[1]), attrs.units, attrs.bits, block, blocks};
+}
+
+Expr BlockProduct(const Expr& x, const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
+                  const std::vector<double>& zeros, int digits) {
+  const bool symmetric = std::all_of(zeros.begin(), zeros.end(), [&](double zero) { return zero == zeros[0]; });
+  const Expr weight = relay::Constant(Pack(w, packed, scales, zeros, !symmetric));
+  return CallWith<BlockProductAttrs>("qnn.contrib_block_product", {x, weight}, [&](auto& a) {
+    a.units = w.n;
+    a.bits = static_cast<int>(w.bits);
+    a.digits = digits;
+    a.symmetric = symmetric;
+    a.zero_point = symmetric ? zeros[0] : 0;
+  });
+}
+
+}  // namespace qnn
+
+void RegisterBlockWeightOps() {
+  using namespace qnn;  // NOLINT(google-build-using-namespace)
+  OpRegistration("qnn.contrib_block_product")
+      .Describe("Rows times weights of 4 or 8 bits that have a scale per block, as qnn.contrib_block_dense has them.")
+      .Arguments({{"data", "Tensor", "(m, k) float32"},
+                  {"weight", "Tensor", "(units / 16, blocks, words of a block + 1 or 2, 16) int32"}})
+      .AttrsType<BlockProductAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<BlockProductInfer>)
+      .Set(relay::kQnnCanonicalize, relay::FLegalize(OfQuantisedRows));
+}
+
+}  // namespace treadle::ops

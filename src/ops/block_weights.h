@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "treadle/ops/attrs/qnn.h"
 #include "treadle/relay/expr.h"
 
 namespace treadle::ops::qnn {
@@ -24,9 +25,13 @@ inline int Unpacked(const uint8_t* bytes, int64_t i, int64_t bits) {
   return (bytes[at / 8] >> (at % 8)) & ((1 << bits) - 1);
 }
 
+/// Those of a call of qnn.contrib_block_product with operands of these types.
+BlockWeights BlockWeightsOf(const BlockProductAttrs& attrs, const TensorTypeNode* data, const TensorTypeNode* weight);
+
 /// Rows `x` (rows, k; float32) times the weights: (rows, n) float32. `packed` (uint8) has the numbers of column after
-/// column, blocks filled up to whole ones; scales and zero points are (n, blocks). The rows become numbers of `digits`
-/// bytes, 1 or 2, with a scale for every block.
+/// column, blocks filled up to whole ones; scales and zero points are (n, blocks). The rows may be rounded to `digits`
+/// bytes, 1 or 2, with a scale for every block. A call of qnn.contrib_block_product, which QnnCanonicalize writes as
+/// one of qnn.contrib_block_dense.
 relay::Expr BlockProduct(const relay::Expr& x, const BlockWeights& w, const runtime::NDArray& packed,
                          const std::vector<double>& scales, const std::vector<double>& zeros, int digits);
 

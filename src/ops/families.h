@@ -25,6 +25,7 @@ void RegisterPoolOps();
 void RegisterQnnOps();
 void RegisterQnnArithmeticOps();
 void RegisterQnnProductOps();
+void RegisterBlockWeightOps();
 void RegisterRecurrentOps();
 void RegisterReduceOps();
 void RegisterReshapeOps();

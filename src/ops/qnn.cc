@@ -23,6 +23,7 @@ TREADLE_DEFINE_NODE(DequantizeAttrs);
 TREADLE_DEFINE_NODE(RequantizeAttrs);
 TREADLE_DEFINE_NODE(RoundClipAttrs);
 TREADLE_DEFINE_NODE(BlockDenseAttrs);
+TREADLE_DEFINE_NODE(BlockProductAttrs);
 TREADLE_DEFINE_NODE(ListedDenseAttrs);
 
 namespace qnn {

@@ -46,6 +46,7 @@ void RegisterAllOps() {
     RegisterAnnotationOps();
     RegisterQnnOps();
     RegisterQnnArithmeticOps();
+    RegisterBlockWeightOps();
     RegisterQnnProductOps();
     RegisterAttentionOps();
     RegisterRecurrentOps();

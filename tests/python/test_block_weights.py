@@ -24,7 +24,8 @@ def packed(values, bits):
     return sum(rows[:, i::per] << (bits * i) for i in range(per)).astype(np.uint8)
 
 
-def layer(bits, k, block, zeros=None, shuffled=False, bias=False, dtype=np.float32, level=None, rows=5, seed=0):
+def layer(bits, k, block, zeros=None, shuffled=False, bias=False, dtype=np.float32, level=None, rows=5, seed=0,
+          absolute=False):
     rng = np.random.default_rng(seed + 10 * bits + k)
     blocks = -(-k // block)
     weights = rng.integers(0, 1 << bits, (N, blocks * block))
@@ -48,6 +49,8 @@ def layer(bits, k, block, zeros=None, shuffled=False, bias=False, dtype=np.float
     a = rng.standard_normal((rows, k)).astype(dtype)
     exact = (weights[:, :k] - points.astype(np.float64)[:, block_of]) * scales.astype(np.float64)[:, block_of]
     expected = a.astype(np.float64) @ exact.T + (inputs["c"].astype(np.float64) if bias else 0)
+    if absolute:  # the sums of the products' sizes
+        expected = np.abs(a.astype(np.float64)) @ np.abs(exact).T
     names = [name if value is not None else "" for name, value in inputs.items()]
     while names[-1] == "":
         names.pop()
@@ -110,6 +113,64 @@ def test_levels_of_accuracy(level, accuracy):
 def test_machines(target, bits, level):
     model, a, expected, reach = layer(bits, 97, 32, "packed", level=level, rows=2)
     assert (np.abs(run(model, a, target=target) - expected) <= reach / (254 if level == 4 else 2**15) + 1e-5).all()
+
+
+TILES = "llvm -mcpu=sapphirerapids -emulate-intrinsics=1"
+
+
+def kernels_of(model, folder, target):
+    onnx.save(model, folder / "m.onnx")
+    text = subprocess.run([PROGRAM, "explain", folder / "m.onnx", "--target", target], check=True, text=True,
+                          capture_output=True).stdout
+    return re.findall(r'"kernel":"(block_\w+)"', text)
+
+
+@pytest.mark.parametrize("rows, k, block", [(64, 128, 32), (91, 130, 32), (48, 96, 16), (96, 256, 128)])
+@pytest.mark.parametrize("zeros", [None, "packed", "floats"])
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("level", [0, 4])
+def test_many_rows_on_tiles(level, bits, zeros, rows, k, block, tmp_path):
+    """Weights are dequantised to bfloat16 for all rows; for rows of 16 bits each number is the sum of two."""
+    model, a, expected, _ = layer(bits, k, block, zeros, bias=True, level=level, rows=rows)
+    assert kernels_of(model, tmp_path, TILES) == ["block_tiles"]
+    _, _, products, _ = layer(bits, k, block, zeros, level=level, rows=rows, absolute=True)
+    error = np.abs(run(model, a, target=TILES) - expected)
+    assert (error <= products * 2.0 ** (-8 if level == 4 else -16) + 1e-5).all()
+    assert level == 0 or error.max() > products.max() * 2.0**-16
+
+
+@pytest.mark.parametrize("level", [0, 4])
+def test_tiles_are_no_less_accurate_than_bytes(level):
+    model, a, expected, _ = layer(4, 512, 32, "packed", level=level, rows=64)
+    error = {target: np.linalg.norm(run(model, a, target=target) - expected)
+             for target in (TILES, TILES + " -mattr=-amx-bf16")}
+    assert error[TILES] < error[TILES + " -mattr=-amx-bf16"]
+
+
+@pytest.mark.parametrize("rows, kernel", [(1, "block_dense"), (2, "block_dense"), (256, "block_tiles")])
+def test_rows_that_tiles_pay_for(rows, kernel, tmp_path):
+    model, *_ = layer(4, 512, 32, "packed", level=4, rows=rows)
+    assert kernels_of(model, tmp_path, TILES) == [kernel]
+
+
+@pytest.mark.parametrize("level", [0, 4])
+def test_other_readers_of_rows_keep_float32(level):
+    """Rows are rounded for the product alone."""
+    model, a, expected, _ = layer(4, 128, 32, level=level, rows=64)
+    model.graph.node.extend([helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Mul", ["a", "three"], ["z"])])
+    model.graph.node.insert(0, model.graph.node.pop(1))
+    model.graph.input[0].name = "x"
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(3), "three"))
+    model.graph.output.append(onnx.ValueInfoProto(name="z"))
+    z = treadle.compile(model, target=TILES).run(["z"], {"x": a})[0]
+    np.testing.assert_array_equal(z, np.maximum(a, 0) * np.float32(3))
+
+
+def test_infinities_stay_in_their_rows_of_tiles():
+    model, a, *_ = layer(4, 64, 32, "packed", rows=64)
+    a[2, 5] = np.inf
+    (y,) = treadle.compile(model, target=TILES).run(None, {"a": a})
+    assert np.isfinite(np.delete(y, 2, 0)).all() and not np.isfinite(y[2]).any()
 
 
 @pytest.mark.parametrize("rows, prefetched", [(1, True), (64, False)])

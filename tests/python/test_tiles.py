@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
+from test_block_weights import layer
 from test_precision import product, round_bf16, snr
 
 PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
@@ -157,6 +158,16 @@ def test_instructions_for_bfloat16(m, k, n, instructions):
     before = 0 if instructions is None else instructions()
     y = run(model, inputs, TILES, **{"relay.precision": "bf16"})
     assert snr(np.maximum(round_bf16(a).astype(np.float64) @ round_bf16(b), 0), y) > 110
+    assert instructions is None or instructions() > before
+
+
+@needs_x86
+@pytest.mark.parametrize("level", [0, 4])
+def test_instructions_for_block_weights(level, instructions):
+    model, inputs, expected, _ = layer(4, 96, 32, "packed", level=level, rows=40)
+    before = 0 if instructions is None else instructions()
+    y = run(model, {"a": inputs}, TILES)
+    assert snr(expected, y) > (50 if level == 4 else 90)
     assert instructions is None or instructions() > before
 
 

@@ -33,7 +33,7 @@ std::string AfterPass(const std::string& text) {
 
 bool IsPacked(const std::string& text) {
   const std::string after = AfterPass(text);
-  const bool packed = after.find("qnn.contrib_block_dense") != std::string::npos;
+  const bool packed = after.find("qnn.contrib_block_product") != std::string::npos;
   const bool plain = after.find("nn.dense(") != std::string::npos || after.find("nn.matmul(") != std::string::npos;
   EXPECT_NE(packed, plain) << after;
   return packed;

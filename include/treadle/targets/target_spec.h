@@ -102,6 +102,9 @@ struct TargetSpec {
   /// Passes that bring a graph into forms that the target's schedules are made for. They run on models for this one
   /// device, after the passes of all targets and before fusion. Null: none.
   std::function<std::vector<transform::Pass>(const Target& target)> graph_passes;
+  /// Passes that come first of all, while products of quantised tensors are as the model states them: which operators
+  /// they become may depend on the machine. For models on this one device, too. Null: none.
+  std::function<std::vector<transform::Pass>(const Target& target)> early_passes;
   /// Tensors that a kernel may have as arguments where the target's option max_function_args doesn't say; 0: no limit.
   int64_t max_function_args = 0;
 

@@ -186,6 +186,13 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
       PropagateConstantArguments(),
       FoldConstant(),
   };
+  const targets::TargetSpec& spec = targets::GetTargetSpec(build.default_target());
+  if (one_device && spec.early_passes) {
+    const auto quantised = std::find_if(
+        passes.begin(), passes.end(), [](const Pass& pass) { return pass->info.name == "FakeQuantizationToInteger"; });
+    const std::vector<Pass> early = spec.early_passes(build.default_target());
+    passes.insert(quantised, early.begin(), early.end());
+  }
   if (PassContext::Current()->GetConfigBool(kWidenFloats, false)) passes.insert(passes.begin(), WidenFloats());
   passes.push_back(CheckIndices());
   // Equal or parallel calls may be on different devices.
@@ -218,7 +225,6 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   if (treadle::transform::CurrentAccuracy() != treadle::transform::Accuracy::kStrict) passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   // A model on several devices keeps the layouts that it states.
-  const targets::TargetSpec& spec = targets::GetTargetSpec(build.default_target());
   if (one_device && spec.graph_passes) {
     for (const Pass& pass : spec.graph_passes(build.default_target())) passes.push_back(pass);
   }

@@ -186,6 +186,7 @@ TargetSpec CTarget() {
                        {"march", TargetOption::Type::kText, "the architecture, passed on to the C compiler"}};
   spec.kind.features = CompilerCpuFeatures;
   spec.form = ModuleForm::kObjects;
+  spec.early_passes = CpuEarlyPasses;
   spec.graph_passes = CpuGraphPasses;
   spec.schedule = [](const tir::PrimFunc& func, const Target& target) {
     return ops::ScheduleForCpu(func, ops::cpu::MachineOf(target));

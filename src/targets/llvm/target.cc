@@ -100,6 +100,7 @@ TargetSpec LLVMTarget() {
   spec.kind.features = CpuFeatures;
   spec.form = ModuleForm::kObjects;
   spec.on_register = relay::transform::RegisterCpuPasses;
+  spec.early_passes = CpuEarlyPasses;
   spec.graph_passes = CpuGraphPasses;
   spec.schedule = [](const tir::PrimFunc& func, const Target& target) {
     return ops::ScheduleForCpu(func, ops::cpu::MachineOf(target));

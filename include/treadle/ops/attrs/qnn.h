@@ -76,6 +76,24 @@ class BlockDenseAttrs : public AttrsNode {
   }
 };
 
+class BlockProductAttrs : public AttrsNode {
+ public:
+  int64_t units = 0;
+  int bits = 4;
+  int digits = 1;
+  bool symmetric = false;
+  double zero_point = 0;
+  TREADLE_DECLARE_NODE(BlockProductAttrs, AttrsNode, "relay.attrs.BlockProductAttrs");
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("units", &BlockProductAttrs::units).Doc("Columns of the result");
+    r.Field("bits", &BlockProductAttrs::bits).Doc("Bits of a weight, 4 or 8");
+    r.Field("digits", &BlockProductAttrs::digits).Doc("Bytes that a number of the data is rounded to at most, 1 or 2");
+    r.Field("symmetric", &BlockProductAttrs::symmetric).Doc("Weights have one zero point");
+    r.Field("zero_point", &BlockProductAttrs::zero_point).Doc("That of symmetric weights");
+  }
+};
+
 class ListedDenseAttrs : public AttrsNode {
  public:
   int64_t units = 0;

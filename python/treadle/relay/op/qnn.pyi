@@ -27,6 +27,14 @@ def contrib_block_dense(data: ExprLike, low: ExprLike, scales: ExprLike, sums: E
         units: int = 0, bits: int = 4, digits: int = 1, symmetric: bool = False) -> Expr:
     """Data of 8 or 16 bits times weights of 4 or 8 bits, both with scales per block, in float32."""
 
+def contrib_block_product(data: ExprLike, weight: ExprLike, units: int = 0, bits: int = 4, digits: int = 1,
+        symmetric: bool = False, zero_point: float = ...) -> Expr:
+    """Rows times weights of 4 or 8 bits that have a scale per block, as qnn.contrib_block_dense has them."""
+
+def contrib_block_tiles(data: ExprLike, weight: ExprLike, units: int = 0, bits: int = 4, digits: int = 1,
+        symmetric: bool = False, zero_point: float = ...) -> Expr:
+    """Rows times weights of 4 or 8 bits that have a scale per block, in products of bfloat16."""
+
 def contrib_conv2d(data: ExprLike, weight: ExprLike, pad_value: ExprLike, strides: Sizes = (1, 1),
         padding: Sizes = (0, 0), dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None,
         kernel_size: Sizes | None = None, data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '',

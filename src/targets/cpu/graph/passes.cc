@@ -18,6 +18,7 @@ void RegisterCpuPasses() {
   RegisterPrecisionOptions();
   RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
   RegisterPass("ShareRounding", [] { return ShareRounding(); });
+  RegisterPass("TileBlockProducts", [] { return TileBlockProducts(); });
   RegisterPass("WidenBytes", [] { return WidenBytes(); });
   treadle::transform::RegisterPassConfig(targets::kCalibrationOption, "string",
                                          "what treadle doctor --calibrate measured of this machine, or none");
@@ -45,6 +46,10 @@ transform::Pass PlanProducts(const Target& target) {
 }
 
 }  // namespace
+
+std::vector<transform::Pass> CpuEarlyPasses(const Target& target) {
+  return {relay::transform::TileBlockProducts(ops::cpu::MachineOf(target))};
+}
 
 std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
   using namespace relay::transform;  // NOLINT(google-build-using-namespace): the list reads best with bare names

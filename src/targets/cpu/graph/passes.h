@@ -42,6 +42,9 @@ void RegisterPrecisionOptions();
 /// Activations of which ComputePrecision rounds a copy to bfloat16 are kept in that form alone, where their other readers
 /// are element-wise.
 Pass ShareRounding();
+/// Products of many rows with weights that have a scale per block are computed in bfloat16 where the machine has tiles
+/// of those (kernels/block_tiles.cc) and that is faster.
+Pass TileBlockProducts(const schedule::Machine& machine = ops::cpu::GenericMachine());
 /// Widens bytes that are multiplied to 16 bits where the target (null: any) multiplies those only.
 Pass WidenBytes(const Target& target = Target());
 /// Chooses the kernel and the layout in which each operator runs, for the whole graph.
@@ -55,7 +58,8 @@ void RegisterCpuPasses();
 
 namespace treadle::targets {
 
-/// All of them, for a target with the schedules for CPUs (TargetSpec::graph_passes).
+/// For a target with the schedules for CPUs (TargetSpec::early_passes, graph_passes): TileBlockProducts, and the others.
+std::vector<transform::Pass> CpuEarlyPasses(const Target& target);
 std::vector<transform::Pass> CpuGraphPasses(const Target& target);
 
 }  // namespace treadle::targets

@@ -11,11 +11,12 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/block_weights.h"
 #include "ops/infer.h"
 #include "ops/macs.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
-#include "targets/cpu/kernels/kernels.h"
+#include "targets/cpu/kernels/block_problem.h"
 #include "targets/cpu/kernels/packing.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/qnn.h"
@@ -55,23 +56,22 @@ Type BlockDenseInfer(const InferContext& context) {
   return TensorType({data->shape[0], Dim(attrs->units)}, kFloat);
 }
 
-/// data (m, k) times weights (k, n), which have a scale for every `block` numbers along k.
-class BlockDenseProblemNode : public schedule::ProblemNode {
- public:
-  int64_t m = 0, n = 0, k = 0, block = 0, bits = 8, digits = 1;
-  bool symmetric = false;
-  TREADLE_NODE(BlockDenseProblemNode, schedule::ProblemNode, "schedule.BlockDenseProblem")
-  template <typename R>
-  static void Reflect(R& r) {
-    r.Field("m", &BlockDenseProblemNode::m).Doc("rows; -1: dynamic");
-    r.Field("n", &BlockDenseProblemNode::n).Doc("columns, with those that fill the last panel of 16");
-    r.Field("k", &BlockDenseProblemNode::k);
-    r.Field("block", &BlockDenseProblemNode::block).Doc("numbers along k that share a scale");
-    r.Field("bits", &BlockDenseProblemNode::bits).Doc("of a weight: 4 or 8");
-    r.Field("digits", &BlockDenseProblemNode::digits).Doc("bytes of a number of the data");
-    r.Field("symmetric", &BlockDenseProblemNode::symmetric).Doc("whether weights have no zero points of their own");
-  }
-};
+}  // namespace
+
+Problem BlockProductProblem(const BlockProductAttrs& attrs, const TensorTypeNode* data, const TensorTypeNode* weight) {
+  const qnn::BlockWeights w = qnn::BlockWeightsOf(attrs, data, weight);
+  return Make<Problem, BlockDenseProblemNode>([&](auto& p) {
+    p.m = DimValue(data->shape[0]);
+    p.k = w.blocks * w.block;
+    p.n = DimValue(weight->shape[0]) * kBlock;
+    p.block = w.block;
+    p.bits = w.bits;
+    p.digits = attrs.digits;
+    p.symmetric = attrs.symmetric;
+  });
+}
+
+namespace {
 
 Problem ProblemOf(const BlockDenseAttrs* a, const Array<Tensor>& inputs) {
   return Make<Problem, BlockDenseProblemNode>([&](auto& p) {
@@ -300,7 +300,7 @@ void RegisterBlockDense() {
   BlockDenseProblemNode::StaticTypeInfo();
   Kernel kernel;
   kernel.name = kName;
-  kernel.op = "qnn.contrib_block_dense";
+  kernel.op = kBlockProduct;
   kernel.target = "cpu";
   kernel.revision = 2;
   kernel.plan_type = BlockDensePlanNode::StaticTypeInfo();

@@ -97,6 +97,25 @@ tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows,
   return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words, bounded ? present : te::Var(ObjectPtr<Object>())});
 }
 
+tir::TensorIntrin TileLinesIntrin(DataType dtype, int64_t rows, int64_t panels, int64_t lines) {
+  constexpr int64_t kLine = tir::kTileRows;
+  const Tensor a = te::Placeholder({Index(lines), Index(rows), Index(kLine)}, kWord, "a");
+  const Tensor b = te::Placeholder({Index(panels), Index(lines), Index(kLine), Index(kPackedColumns)}, kWord, "b");
+  const te::IterVar line = te::ReduceAxis(tir::Range(Index(lines)), "line");
+  const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLine)), "k");
+  const Tensor c = te::Compute(
+      {Index(rows), Index(panels * kPackedColumns)},
+      [&](const Array<te::Var>& i) {
+        const PrimExpr panel = tir::floordiv(PrimExpr(i[1]), Index(kPackedColumns));
+        const PrimExpr column = tir::floormod(PrimExpr(i[1]), Index(kPackedColumns));
+        return te::Sum(DotOfWords(dtype, a(line->var, i[0], k->var), b(panel, line->var, k->var, column)), {line, k});
+      },
+      "c");
+  TileTensors tensors{a, b, c, {0, 1, 0}, {}, kLine};
+  if (lines > 1) tensors.steps.push_back({lines, {1, 0, 0}});
+  return TileIntrin(tensors);
+}
+
 double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine& machine) {
   const FittedCosts& fitted = Fitted();
   constexpr int64_t kLineBytes = 64;

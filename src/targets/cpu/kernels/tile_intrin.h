@@ -36,6 +36,9 @@ inline PrimExpr WhereRow(const PrimExpr& is_there, const PrimExpr& dot) {
 /// `panels`. `bounded`: further rows than the left one has count as zeros, and nothing uses what becomes of them.
 tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words,
                                     bool bounded = false);
+/// The same of a left operand in lines of 16 words, (lines, rows, 16) int32, and of a right one (panels, lines, 16, 16):
+/// rows of a tile that lie far apart may share few sets of the L1 cache.
+tir::TensorIntrin TileLinesIntrin(DataType dtype, int64_t rows, int64_t panels, int64_t lines);
 
 /// What a call computes: `rows` by panels, over `outer` times `inner` runs of 16 words of k (treadle/tir/tile_ops.h).
 struct TileCall {
