@@ -3,7 +3,7 @@
 // the left operand, which are read where they are, and two panels of the right one. The last tile of rows that don't
 // fill tiles overlaps the one before; registers have fewer rows where there aren't 16. Where several blocks of rows use
 // two panels, they do so by parts of k that stay in the L1 cache, and fetch the next two panels into the L2 cache: that
-// alone hides what of reading weights can be hidden (measured on Granite Rapids). Where the left operand may have fewer
+// alone hides what of reading weights can be hidden (measured: docs/cpus.md). Where the left operand may have fewer
 // rows, tiles begin no later than 16 rows before its end, and k is one part: sums may be computed several times.
 #include <llvm/IR/IntrinsicsX86.h>
 
