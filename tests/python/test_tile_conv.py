@@ -39,6 +39,9 @@ CASES = {
     "eight_channels": (8, (12, 13), 32, 3, 2, 1, 1, 1),
     "long_rows": (2, (3, 40), 16, 11, 1, 5, 1, 1),
     "strips": (64, (40, 30), 32, 3, 1, 1, 1, 2),
+    "first_layer_read_in_place": (3, (18, 75), 48, 7, 2, 3, 1, 2),
+    "first_layer_of_patches": (3, (8, 140), 32, 4, 4, 0, 1, 1),
+    "in_place_of_two_lines": (4, (5, 50), 16, 17, 1, 8, 1, 1),
     "parts_of_lines": (300, (9, 8), 32, 3, 1, 1, 1, 1),
     "parts_and_an_even_number_of_tiles": (320, (8, 6), 40, 3, 1, 1, 1, 1),
     # Groups: their number is the last one.
@@ -135,7 +138,7 @@ def test_sums_of_bfloat16(case, tmp_path):
 
 
 @needs_x86
-@pytest.mark.parametrize("case", ["window", "channels_beyond_lines", "strided", "strips", "groups_strided"])
+@pytest.mark.parametrize("case", ["window", "channels_beyond_lines", "strided", "strips", "groups_strided", "first_layer_read_in_place"])
 def test_instructions_for_bfloat16(case, instructions):  # noqa: F811
     model, inputs, expected = pairs_conv(*CASES[case])
     before = 0 if instructions is None else instructions()
@@ -143,7 +146,7 @@ def test_instructions_for_bfloat16(case, instructions):  # noqa: F811
     assert instructions is None or instructions() > before
 
 
-@pytest.mark.parametrize("case", ["window", "strided", "strips", "groups_of_lines"])
+@pytest.mark.parametrize("case", ["window", "strided", "strips", "groups_of_lines", "first_layer_read_in_place"])
 @pytest.mark.parametrize("nc, ahead", [(1, False), (1, True), (2, False), (2, True), (4, True), (3, True)])
 def test_plans(case, nc, ahead, tmp_path):
     model, inputs, expected = bytes_conv(*CASES[case])

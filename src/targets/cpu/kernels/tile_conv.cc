@@ -6,7 +6,8 @@
 // kernel multiplies the same lines from a later pixel on, so nothing is copied twice: outputs are computed as if rows
 // were as wide as those of the padded input, and the outputs between rows are dropped. With other strides, and if a
 // pixel's channels fill too little of a line, lines contain the elements of all taps of a window (im2col); with few
-// channels (first layers), of the taps of one kernel row, whose pixels are contiguous.
+// channels (first layers), of the taps of one kernel row, whose pixels are contiguous. Of long rows these aren't
+// copied: the rows of a tile are read from the padded input, each from a pixel further on, so that they overlap.
 //
 // As many groups become one as fill lines and panels; weights between the channels of different ones are zeros.
 #include <algorithm>
@@ -57,6 +58,7 @@ struct Form {
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t unit;                      ///< elements that are copied at a time
   int64_t row_taps = 0;              ///< of few channels: pixels in lines for a row of the kernel, some beyond it
+  bool in_place = false;             ///< of these, lines are read from padded rows
   bool windows;                      ///< lines hold all taps of a window
   int64_t elements;                  ///< of a line
   int64_t lines, taps_h, taps_w;     ///< of a pixel and group; taps that are pixels further on
@@ -82,16 +84,18 @@ struct Form {
     if (blocks == 1 && block * dtype.bytes() < kCopiedBytes && kCopiedBytes % (block * dtype.bytes()) == 0 &&
         dilation_w == 1) {
       unit = kCopiedBytes / dtype.bytes();
-      row_taps = RoundUp(kw * block, unit) / block;
+      in_place = p.ow >= kLeastInPlace;
+      row_taps = RoundUp(kw * block, in_place ? elements : unit) / block;
     }
     const int64_t of_pixel = CeilDiv(blocks * block, elements);
     const int64_t of_window = CeilDiv(blocks * block * kh * (row_taps > 0 ? row_taps : kw), elements);
-    windows = row_taps > 0 || stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
-    lines = windows ? of_window : of_pixel;
+    windows = (row_taps > 0 && !in_place) || stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
+    windows = windows && !in_place;
+    lines = windows ? of_window : in_place ? row_taps * block / elements : of_pixel;
     taps_h = windows ? 1 : kh;
-    taps_w = windows ? 1 : kw;
-    pitch = windows ? p.ow : p.ow + (kw - 1) * dilation_w;
-    strip_rows = p.oh;
+    taps_w = windows || in_place ? 1 : kw;
+    pitch = taps_w == 1 ? p.ow : p.ow + (kw - 1) * dilation_w;
+    strip_rows = in_place ? 1 : p.oh;
     while (strip_rows > 1 && (p.oh % strip_rows != 0 || strip_rows * pitch > kMostRows)) --strip_rows;
     strips = p.oh / strip_rows;
     rows = (strip_rows - 1) * pitch + p.ow;
@@ -103,6 +107,7 @@ struct Form {
   /// Pixels of an image as it is copied.
   int64_t Pixels() const { return (strips - 1) * strip_rows * pitch + rows + Beyond(); }
   double CopiedBytes() const {
+    if (in_place) return static_cast<double>(batch * strips * stride_h * rows * stride_w * block * dtype.bytes());
     return static_cast<double>(batch * groups * strips * lines * (rows + Beyond()) * kLineBytes);
   }
   double WeightBytes() const { return static_cast<double>(groups * panels * Runs() * kTile * kLineBytes); }
@@ -110,6 +115,8 @@ struct Form {
  private:
   /// Rows of a product: their sums of some panels stay in the L2 cache.
   static constexpr int64_t kMostRows = 512;
+  /// Outputs of a row, of which two tiles are full.
+  static constexpr int64_t kLeastInPlace = 32;
 };
 
 // ---- The computation ----
@@ -126,7 +133,8 @@ Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel
 /// isn't made where it is read, so that lines are copies of its parts.
 Tensor PaddedRows(const Form& form, const ConvProblemNode& p, const Tensor& data, const PrimExpr& value) {
   // Lines end beyond the last row of the kernel, where weights are zeros.
-  const int64_t last_tap = (form.lines * form.elements - 1) / (form.row_taps * form.block);
+  const int64_t last_tap =
+      form.in_place ? form.kh - 1 : (form.lines * form.elements - 1) / (form.row_taps * form.block);
   const int64_t rows = (p.oh - 1) * p.stride_h + last_tap * p.dilation_h + 1;
   const int64_t columns = (p.ow - 1) * p.stride_w + form.row_taps;
   auto element = [&](const Array<Var>& i) {
@@ -187,7 +195,7 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const DataType dtype = data->dtype;
   const PrimExpr pad = inputs.size() > 2 ? inputs[2](Array<PrimExpr>{}) : tir::make_zero(dtype);
   const Tensor from = form.row_taps > 0 ? PaddedRows(form, p, data, pad) : data;
-  const Tensor lines = LinesOf(form, p, from, pad);
+  const Tensor lines = form.in_place ? from : LinesOf(form, p, from, pad);
   const te::IterVar line = te::ReduceAxis(tir::Range(Index(form.lines)), "line");
   const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
@@ -199,8 +207,12 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
                                PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) +
                                PrimExpr(kw->var) * Index(form.dilation_w);
         const PrimExpr at_line = PrimExpr(i[2]) * Index(form.lines) + line->var;
+        const PrimExpr row = PrimExpr(i[1]) * Index(form.stride_h) + PrimExpr(kh->var) * Index(form.dilation_h);
+        const PrimExpr at =
+            PrimExpr(i[3]) * Index(form.stride_w * form.block) + PrimExpr(line->var) * Index(form.elements);
         const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
-          return lines(i[0], at_line, pixel, PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e));
+          const PrimExpr element = PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e);
+          return form.in_place ? lines(i[0], row, at + element) : lines(i[0], at_line, pixel, element);
         });
         const PrimExpr panel = PrimExpr(i[2]) * Index(form.panels) + tir::floordiv(PrimExpr(i[4]), Index(kColumns));
         const PrimExpr column = tir::floormod(PrimExpr(i[4]), Index(kColumns));
@@ -238,8 +250,9 @@ runtime::NDArray PackedWeight(const runtime::NDArray& weight, const Form& form, 
       for (int64_t tap = 0; tap < taps; ++tap) {
         int64_t k = form.windows ? (c / form.block * taps + tap) * form.block + c % form.block : c;
         if (form.row_taps > 0) k = (tap / shape[3] * form.row_taps + tap % shape[3]) * form.block + c;
+        if (form.in_place) k = tap % shape[3] * form.block + c;
         const int64_t line = k / form.elements, e = k % form.elements;
-        const int64_t run = form.windows ? line : line * taps + tap;
+        const int64_t run = form.windows ? line : form.in_place ? line * shape[2] + tap / shape[3] : line * taps + tap;
         const int64_t word = ((o / kColumns * form.Runs() + run) * kLineWords + e / kEach) * kColumns + o % kColumns;
         to[word * kEach + e % kEach] = *from++;
       }
@@ -382,10 +395,13 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
 
 /// What a call computes: a strip's rows by `panels`.
 tir::TensorIntrin StripIntrin(const Form& form, int64_t panels) {
-  const int64_t each = PerWord(form.dtype);
-  const int64_t down = form.dilation_h * form.pitch, along = form.dilation_w;
-  const Tensor a =
-      te::Placeholder({Index(form.lines), Index(form.rows + form.Beyond()), Index(form.elements)}, form.dtype, "a");
+  const int64_t each = PerWord(form.dtype), apart = form.stride_w * form.block;
+  const int64_t down = form.in_place ? form.dilation_h : form.dilation_h * form.pitch, along = form.dilation_w;
+  const Tensor a = te::Placeholder(
+      form.in_place ? Array<PrimExpr>{Index((form.kh - 1) * down + 1),
+                                      Index((form.rows - 1) * apart + form.lines * form.elements)}
+                    : Array<PrimExpr>{Index(form.lines), Index(form.rows + form.Beyond()), Index(form.elements)},
+      form.dtype, "a");
   const Tensor b = te::Placeholder(
       {Index(panels), Index(form.lines), Index(form.taps_h), Index(form.taps_w), Index(kLineWords), Index(kColumns)},
       DataType::Int(32), "b");
@@ -397,28 +413,46 @@ tir::TensorIntrin StripIntrin(const Form& form, int64_t panels) {
       {Index(form.rows), Index(panels * kColumns)},
       [&](const Array<Var>& i) {
         const PrimExpr pixel = PrimExpr(i[0]) + PrimExpr(kh->var) * Index(down) + PrimExpr(kw->var) * Index(along);
-        const PrimExpr word = MakeWord(
-            form.dtype, [&](int64_t e) { return a(line->var, pixel, PrimExpr(k->var) * Index(each) + Index(e)); });
+        const PrimExpr at = PrimExpr(i[0]) * Index(apart) + PrimExpr(line->var) * Index(form.elements);
+        const PrimExpr word = MakeWord(form.dtype, [&](int64_t e) {
+          const PrimExpr element = PrimExpr(k->var) * Index(each) + Index(e);
+          return form.in_place ? a(PrimExpr(kh->var) * Index(down), at + element) : a(line->var, pixel, element);
+        });
         const PrimExpr right = b(tir::floordiv(PrimExpr(i[1]), Index(kColumns)), line->var, kh->var, kw->var, k->var,
                                  tir::floormod(PrimExpr(i[1]), Index(kColumns)));
         return te::Sum(DotOfWords(form.dtype, word, right), {line, kh, kw, k});
       },
       "c");
-  TileTensors tensors{a, b, c, {0, 1, 0}, {}, kLineWords};
-  auto step = [&](int64_t extent, const std::vector<int64_t>& next) {
+  using At = std::vector<int64_t>;
+  TileTensors tensors{a, b, c, form.in_place ? At{0, apart} : At{0, 1, 0}, {}, kLineWords};
+  auto step = [&](int64_t extent, const At& next) {
     if (extent > 1) tensors.steps.push_back({extent, next});
   };
-  step(form.lines, {1, 0, 0});
-  step(form.taps_h, {0, down, 0});
+  step(form.lines, form.in_place ? At{0, form.elements} : At{1, 0, 0});
+  step(form.taps_h, form.in_place ? At{down, 0} : At{0, down, 0});
   step(form.taps_w, {0, along, 0});
   return TileIntrin(tensors);
+}
+
+/// The copy of lines; `work`: of what reads them, 0 where they are copied within its parallel loop.
+void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, double work) {
+  const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, line, pixel, element
+  const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, PrimExpr(form.pitch)});
+  const std::vector<LoopRV> units = sch.Split(copy[3], {kRest, PrimExpr(form.unit)});
+  sch.Vectorize(units[1]);
+  if (work == 0) return;
+  std::vector<LoopRV> outer;
+  for (const LoopRV& loop : {copy[0], copy[1], pixels[0]}) {
+    if (loop.defined()) outer.push_back(loop);
+  }
+  FuseParallel(sch, outer, work);
 }
 
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<TileConvPlanNode>();
   const Form form(p, p.ic_block);
-  const BlockRV block = stages.anchor(), lines = stages.At("lines");
+  const BlockRV block = stages.anchor();
   const double work = Work(sch, block);
   const std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
@@ -430,17 +464,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[1]);  // n, strip, group, row, oc, line, kh, kw, k
   sch.Tensorize(axes[3], StripIntrin(form, plan.nc));
   if (const BlockRV pad = stages.Find("pad"); pad.defined()) ScheduleInjective(sch, pad);
-  if (!plan.ahead) sch.ComputeAt(lines, form.groups > 1 ? panels[0] : strip[0]);
-  const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, line, pixel, element
-  const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, PrimExpr(form.pitch)});
-  const std::vector<LoopRV> units = sch.Split(copy[3], {kRest, PrimExpr(form.unit)});
-  sch.Vectorize(units[1]);
-  if (plan.ahead) {
-    std::vector<LoopRV> outer;
-    for (const LoopRV& loop : {copy[0], copy[1], pixels[0]}) {
-      if (loop.defined()) outer.push_back(loop);
-    }
-    FuseParallel(sch, outer, work);
+  if (const BlockRV lines = stages.Find("lines"); lines.defined()) {
+    if (!plan.ahead) sch.ComputeAt(lines, form.groups > 1 ? panels[0] : strip[0]);
+    ScheduleLines(sch, lines, form, plan.ahead ? work : 0);
   }
   sch.Vectorize(out[4]);
   std::vector<LoopRV> outer{out[0], strip[0]};
