@@ -9,8 +9,9 @@
 namespace treadle::tir {
 
 /// `desc` says what the instruction computes: one block in a perfect nest. `body` and `update` are how: functions of
-/// the same parameters. Those that aren't buffers are numbers: `axis < parameter` in `desc` says which. A reduction with loops of its own outside needs `update`, which adds to the result that is
-/// there; otherwise `body` computes all of it. Either may be null.
+/// the same parameters. Those that aren't buffers are numbers: `axis < parameter` in `desc` says which. A reduction
+/// with loops of its own outside needs `update`, which adds to the result that is there; otherwise `body` computes all
+/// of it. Either may be null.
 class TensorIntrinNode : public Object {
  public:
   std::string name;

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "driver/package/export_library.h"
-#include "runtime/cpu_topology.h"
 #include "runtime/file_io.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/tir/text.h"
@@ -58,7 +57,6 @@ const std::vector<std::string>& NativeModuleNode::objects() const {
 }
 
 void NativeModuleNode::Load() const {
-  runtime::HostCpuFeatures();  // before code that may use AMX's registers: they must be asked for
   const targets::TargetSpec& spec = targets::GetTargetSpec(target_);
   if (has_entry() && spec.jit) {
     jit_ = spec.jit(objects()[0], target_);

@@ -39,8 +39,8 @@ Pass DilationToBatch();
 /// (may be null) has for it.
 Pass ComputePrecision(const Target& target = Target());
 void RegisterPrecisionOptions();
-/// Activations of which ComputePrecision rounds a copy to bfloat16 are kept in that form alone, where their other readers
-/// are element-wise.
+/// Activations of which ComputePrecision rounds a copy to bfloat16 are kept in that form alone, where their other
+/// readers are element-wise.
 Pass ShareRounding();
 /// Products of many rows with weights that have a scale per block are computed in bfloat16 where the machine has tiles
 /// of those (kernels/block_tiles.cc) and that is faster.
@@ -58,7 +58,8 @@ void RegisterCpuPasses();
 
 namespace treadle::targets {
 
-/// For a target with the schedules for CPUs (TargetSpec::early_passes, graph_passes): TileBlockProducts, and the others.
+/// For a target with the schedules for CPUs (TargetSpec::early_passes, graph_passes): TileBlockProducts, and the
+/// others.
 std::vector<transform::Pass> CpuEarlyPasses(const Target& target);
 std::vector<transform::Pass> CpuGraphPasses(const Target& target);
 

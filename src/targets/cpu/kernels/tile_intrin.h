@@ -36,8 +36,8 @@ inline PrimExpr WhereRow(const PrimExpr& is_there, const PrimExpr& dot) {
 /// `panels`. `bounded`: further rows than the left one has count as zeros, and nothing uses what becomes of them.
 tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words,
                                     bool bounded = false);
-/// The same of a left operand in lines of 16 words, (lines, rows, 16) int32, and of a right one (panels, lines, 16, 16):
-/// rows of a tile that lie far apart may share few sets of the L1 cache.
+/// The same of a left operand in lines of 16 words, (lines, rows, 16) int32, and of a right one (panels, lines, 16,
+/// 16): rows of a tile that lie far apart may share few sets of the L1 cache.
 tir::TensorIntrin TileLinesIntrin(DataType dtype, int64_t rows, int64_t panels, int64_t lines);
 
 /// What a call computes: `rows` by panels, over `outer` times `inner` runs of 16 words of k (treadle/tir/tile_ops.h).
@@ -50,8 +50,8 @@ struct TileCall {
 double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine& machine);
 
 /// Of a convolution's groups, of so many input and output channels of `bytes` each, the number that become one, whose
-/// inputs fill lines of 64 bytes and whose outputs fill panels; 0 where none does, and where almost all of a tile's products
-/// would be of zeros.
+/// inputs fill lines of 64 bytes and whose outputs fill panels; 0 where none does, and where almost all of a tile's
+/// products would be of zeros.
 int64_t GroupsOfTiles(int64_t groups, int64_t inputs, int64_t outputs, int64_t bytes);
 
 }  // namespace treadle::ops::cpu

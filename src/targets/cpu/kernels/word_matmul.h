@@ -31,8 +31,8 @@ Array<Tensor> WordSums(const Tensor& data, const Tensor& weight, const TensorTyp
 Array<Tensor> WordDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
 double WordDenseMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
 
-/// weight (batch.., k, n) or, transpose_b, (batch.., n, k), k and n known: (batch.., ceil(n / 16), words of k, 16) int32,
-/// words a multiple of `k_words`.
+/// weight (batch.., k, n) or, transpose_b, (batch.., n, k), k and n known: (batch.., ceil(n / 16), words of k, 16)
+/// int32, words a multiple of `k_words`.
 Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected, int64_t k_words = 1);
 /// The word at (batch.., block, word of k, column) of a packed `weight`.
 PrimExpr PackedWord(const Tensor& weight, bool k_first, const Array<PrimExpr>& i);
