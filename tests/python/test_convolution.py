@@ -90,6 +90,7 @@ LAYERS = {
     "pointwise_one_position": Layer(1, 960, (1, 1), 240, (1, 1), follow=("hardswish",)),
     "strided_in_chunks": Layer(1, 256, (14, 14), 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
     "strided_wide_in_chunks": Layer(1, 128, (57, 61), 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    "groups_of_one_column": Layer(1, 256, (12, 3), 128, (3, 3), strides=(2, 2), group=2),
     "first": Layer(1, 3, (61, 47), 32, (7, 7), strides=(2, 2), pads=(3, 3, 3, 3)),
     "depthwise": Layer(1, 48, (23, 31), 48, (3, 3), pads=(1, 1, 1, 1), group=48),
     "depthwise_strided": Layer(1, 24, (37, 21), 24, (5, 5), strides=(2, 1), pads=(2, 2, 2, 2), group=24),

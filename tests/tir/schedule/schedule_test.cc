@@ -50,6 +50,23 @@ TEST(Split, GoneLoopIsNamed) {
   EXPECT_THAT(ErrorOf([&] { s.Split(loops[0], {kOpen, 2}); }), testing::HasSubstr("'i0' is no longer"));
 }
 
+TEST(Primitives, RefuseNullLoops) {
+  Schedule s(Matmul(8, 8, 8));
+  const auto block = s.GetBlock("C");
+  const auto loops = s.GetLoops(block);
+  const LoopRV null(ObjectPtr<Object>{});
+  const std::vector<std::function<void()>> calls{[&] { s.Split(null, {kOpen, 4}); },
+                                                 [&] { s.Fuse({loops[0], null}); },
+                                                 [&] { s.Reorder({loops[0], null}); },
+                                                 [&] { s.Vectorize(null); },
+                                                 [&] { s.Unroll(null); },
+                                                 [&] { s.Parallel(null); },
+                                                 [&] { s.ComputeAt(block, null); },
+                                                 [&] { s.RFactor(null, 0); },
+                                                 [&] { s.DecomposeReduction(block, null); }};
+  for (const auto& call : calls) EXPECT_NE(ErrorOf(call), "");
+}
+
 TEST(Fuse, KeepsResult) {
   PrimFunc f = Matmul(7, 9, 5);
   Schedule s(f);

@@ -343,7 +343,7 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, boo
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
     add(rows, tile, 1, 0);
     if (strips_pad && rows < s.oh) add(rows, tile, 1, 0, true);
-    if (chunk == 0) return;
+    if (chunk == 0 || (!dynamic && s.RowWidth(rows) == 1)) return;
     add(rows, tile, 1, chunk);
     // Groups that leave every thread several.
     const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = dynamic ? 1 : CeilDiv(s.oh, rows);
@@ -396,6 +396,7 @@ std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Pla
     return StrCat("tiles of ", plan.tile_ow, " outputs");
   }
   if (!FitsRegisters({plan.tile_ow, plan.tile_oc}, s.oc_block, machine)) return "the tile exceeds the registers";
+  if (plan.ic_chunk > 0 && !dynamic && s.RowWidth(plan.oh_block) == 1) return "chunks for rows of one output";
   if (plan.ic_chunk < 0 || (plan.ic_chunk > 0 && s.ic_blocks % plan.ic_chunk != 0)) {
     return StrCat("chunks of ", plan.ic_chunk, " blocks don't divide ", s.ic_blocks);
   }
