@@ -83,17 +83,17 @@ TEST(ComputePrecision, RefusesNamesThatItDoesNotKnow) {
   EXPECT_THROW(ComputePrecision(Target("llvm -mcpu=znver4"))(module), Error);
 }
 
-TEST(ShareRounding, ShortcutsAreReadAsProductsReadThem) {
+TEST(ShareRounding, ShortcutsAreReadAsConvolutionsReadThem) {
   ExpectPass(ShareRounding(), R"(
-fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
+fn (%x: Tensor[(1, 16, 4, 4), float32], %w: Tensor[(16, 16, 1, 1), bfloat16]) {
   %0 = nn.relu(%x);
-  %1 = nn.dense(nn.contrib_pair_cast(%0), %w, out_dtype="float32");
+  %1 = nn.conv2d(nn.contrib_pair_cast(%0), %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
   add(%1, %0)
 })",
              R"(
-fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
+fn (%x: Tensor[(1, 16, 4, 4), float32], %w: Tensor[(16, 16, 1, 1), bfloat16]) {
   %0 = nn.contrib_pair_cast(nn.relu(%x));
-  %1 = nn.dense(%0, %w, out_dtype="float32");
+  %1 = nn.conv2d(%0, %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
   add(%1, cast(%0, dtype="float32"))
 })");
 }
@@ -101,12 +101,22 @@ fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
 TEST(ShareRounding, LeavesWhatOthersReadInFloat32) {
   for (const char* reader : {"(%1, nn.softmax(%0))", "(%1, %0)"}) {
     const std::string text = std::string(R"(
-fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
+fn (%x: Tensor[(1, 16, 4, 4), float32], %w: Tensor[(16, 16, 1, 1), bfloat16]) {
   %0 = nn.relu(%x);
-  %1 = nn.dense(nn.contrib_pair_cast(%0), %w, out_dtype="float32");
+  %1 = nn.conv2d(nn.contrib_pair_cast(%0), %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
   )") + reader + "\n}";
     ExpectPass(ShareRounding(), text.c_str(), text.c_str());
   }
+}
+
+TEST(ShareRounding, LeavesShortcutsOfMatrixProducts) {
+  const char* text = R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
+  %0 = nn.relu(%x);
+  %1 = nn.dense(nn.contrib_pair_cast(%0), %w, out_dtype="float32");
+  add(%1, %0)
+})";
+  ExpectPass(ShareRounding(), text, text);
 }
 
 TEST(ShareRounding, MaximaAreOfRoundedNumbers) {
