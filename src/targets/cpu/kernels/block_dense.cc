@@ -139,10 +139,6 @@ Array<Tensor> BlockDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs,
       "block_dense_result", tag::kInjective)};
 }
 
-double BlockDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
-  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
-}
-
 // ---- Plans and what they cost ----
 
 class BlockDensePlanNode : public PlanNode {
@@ -280,6 +276,10 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
 }  // namespace
 
+double BlockProductMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+}
+
 void RegisterBlockDense() {
   OpRegistration("qnn.contrib_block_dense")
       .Describe("Data of 8 or 16 bits times weights of 4 or 8 bits, both with scales per block, in float32.")
@@ -295,7 +295,7 @@ void RegisterBlockDense() {
       .SupportLevel(11)
       .Relation(Rule<BlockDenseInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(BlockDenseMacs))
+      .Set(relay::kMacCount, relay::FMacCount(BlockProductMacs))
       .Set(kCompute, FTECompute(BlockDenseCompute));
   BlockDenseProblemNode::StaticTypeInfo();
   Kernel kernel;

@@ -30,6 +30,8 @@ inline constexpr const char* kBlockProduct = "qnn.contrib_block_product";
 
 /// That of a call of the operator with operands of these types.
 Problem BlockProductProblem(const BlockProductAttrs& attrs, const TensorTypeNode* data, const TensorTypeNode* weight);
+/// Multiply-adds of such a product.
+double BlockProductMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
 /// The call as block_tiles.cc computes it.
 relay::Expr TiledBlockProduct(const relay::CallNode* call);
 

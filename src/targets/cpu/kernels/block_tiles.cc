@@ -10,7 +10,6 @@
 
 #include "ops/block_weights.h"
 #include "ops/infer.h"
-#include "ops/macs.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/block_problem.h"
@@ -184,10 +183,6 @@ Array<Tensor> BlockTilesCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   return {te::Compute(type->shape, result, "block_tiles_result", tag::kInjective)};
 }
 
-double BlockTilesMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
-  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
-}
-
 // ---- Plans and what they cost ----
 
 class BlockTilesPlanNode : public PlanNode {
@@ -323,7 +318,7 @@ void RegisterBlockTiles() {
       .SupportLevel(11)
       .Relation(Rule<BlockTilesInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(BlockTilesMacs))
+      .Set(relay::kMacCount, relay::FMacCount(BlockProductMacs))
       .Set(kCompute, FTECompute(BlockTilesCompute));
   Kernel kernel;
   kernel.name = kName;

@@ -16,6 +16,8 @@ using te::Tensor;
 
 namespace {
 
+constexpr int64_t kLineBytes = 64;  ///< of a row of a tile
+
 /// A tensor in memory whose rows may lie apart.
 tir::Buffer StridedBuffer(const Tensor& tensor) {
   Array<PrimExpr> strides;
@@ -118,7 +120,6 @@ tir::TensorIntrin TileLinesIntrin(DataType dtype, int64_t rows, int64_t panels, 
 
 double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine& machine) {
   const FittedCosts& fitted = Fitted();
-  constexpr int64_t kLineBytes = 64;
   const double dot = dtype.is_bfloat16() ? machine.pair_tile_cycles : machine.byte_tile_cycles;
   const auto l1 = static_cast<double>(machine.l1_bytes);
   const int64_t tiles = CeilDiv(call.rows, tir::kTileRows), twos = tiles / 2, pairs = call.panels / 2;
@@ -147,7 +148,7 @@ double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine&
 }
 
 int64_t GroupsOfTiles(int64_t groups, int64_t inputs, int64_t outputs, int64_t bytes) {
-  constexpr int64_t kLineBytes = 64, kLeastInputs = 4;
+  constexpr int64_t kLeastInputs = 4;
   if (groups == 1) return 1;
   if (inputs < kLeastInputs) return 0;
   for (int64_t merged = 1; merged <= std::min(groups, kLineBytes); ++merged) {
