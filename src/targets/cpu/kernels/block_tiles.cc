@@ -10,6 +10,7 @@
 
 #include "ops/block_weights.h"
 #include "ops/infer.h"
+#include "ops/macs.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/block_problem.h"
