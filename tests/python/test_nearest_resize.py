@@ -2,6 +2,7 @@
 """Resize to the nearest elements of images whose sizes, or sizes to which, only a run knows: columns are gathered once for all rows."""
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -52,3 +53,16 @@ def test_other_elements():
     compiled = treadle.compile(onnx_model, threads=2)
     assert compiled(x=np.zeros((0, 2, 5, 9), "f4"), s=np.array([0, 2, 10, 18]))["y"].shape == (0, 2, 10, 18)
     assert compiled(x=np.zeros((1, 2, 5, 9), "f4"), s=np.array([1, 2, 0, 18]))["y"].shape == (1, 2, 0, 18)
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "ceil"])
+@pytest.mark.parametrize("mode", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+def test_dimensions_that_a_run_keeps(mode, rounding):
+    """Batch and channels were copied where the run's sizes left them as they were; only some transforms leave them."""
+    onnx_model = model(["n", "c", "h", "w"], sizes=True, coordinate_transformation_mode=mode, nearest_mode=rounding)
+    session = ort.InferenceSession(onnx_model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(onnx_model, threads=2)
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype("f4")
+    for size in ((2, 3, 4, 5), (2, 3, 8, 10), (4, 3, 4, 5), (2, 6, 8, 5)):
+        feeds = {"x": x, "s": np.array(size)}
+        np.testing.assert_array_equal(compiled(**feeds)["y"], session.run(None, feeds)[0])

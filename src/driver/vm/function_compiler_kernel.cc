@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of kernels: shapes of results, memory, and what needs no kernel.
 #include <algorithm>
+#include <array>
 
 #include "driver/graph/origin.h"
 #include "driver/vm/equal_sizes.h"
@@ -63,14 +64,25 @@ int ReshapedParam(const Function& func) {
   return -1;
 }
 
-/// The parameter that the kernel does no more than expand and reshape; -1: it does more, or doesn't expand.
+/// Whether the call leaves its operand as it is where the result has as many elements.
+bool KeepsEqualSizes(const CallNode* call) {
+  const std::string& name = call->op.as<OpNode>()->name;
+  if (name == "dyn.broadcast_to") return true;
+  const auto* attrs = name == "dyn.resize_axis" ? call->attrs_as<ops::ResizeAxisAttrs>() : nullptr;
+  if (attrs == nullptr || !attrs->by_size) return false;
+  // The other ones take elements from elsewhere, or may, by rounding.
+  constexpr std::array kExact = {"half_pixel", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric"};
+  return std::find(kExact.begin(), kExact.end(), attrs->transform) != kExact.end();
+}
+
+/// The parameter that the kernel does no more than expand or resample, and reshape; -1: it does more, or neither.
 int ExpandedParam(const Function& func) {
   bool expands = false;
   Expr e = func->body;
   while (const auto* call = e.as<CallNode>()) {
     if (call->op.as<OpNode>() == nullptr) return -1;
     const Op op = Downcast<Op>(call->op);
-    const bool expand = op->name == "dyn.broadcast_to";
+    const bool expand = KeepsEqualSizes(call);
     if (!expand && !op.GetAttr(kReshapeOp, false)) return -1;
     expands = expands || expand;
     e = call->args[0];
@@ -244,7 +256,7 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   return Unflatten(kernel.func->body->checked_type(), outputs, &next);
 }
 
-/// What is expanded to the size that it has is a view; a kernel copies other ones.
+/// What is expanded or resampled to the size that it has is a view; a kernel makes other ones.
 VmValuePtr VmFunctionCompiler::EmitExpansion(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors,
                                              std::vector<int> operands, size_t expanded, const TensorType& result) {
   std::vector<int> dims;

@@ -705,7 +705,8 @@ Expr ResizeOuter(NodeImport& n, Expr y, const DynamicScales& r, const std::strin
                 {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
                 {"exclude_outside", n.Flag("exclude_outside", false)},
                 {"antialias", false},
-                {"extrapolation_value", 0.0}});
+                {"extrapolation_value", 0.0},
+                {"by_size", true}});
   }
   return y;
 }

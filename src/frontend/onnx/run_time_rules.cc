@@ -222,6 +222,7 @@ Expr ImportResizeByAxis(NodeImport& n) {
   };
   ResizePlan plan = by_sizes ? FromSizes(n, axes, dims, check(In(n, 3).As(kInt64))) : by_scales();
   const bool crop = transform == "tf_crop_and_resize";
+  const bool stretches = by_sizes && n.Str("keep_aspect_ratio_policy", "stretch") == "stretch";
   const auto count = static_cast<int64_t>(axes.size());
   Term roi = crop ? In(n, 1).As(kFloat32) : Term(n, n.Const(ArrayOf(std::vector<double>(2, 0.0), {2}, kFloat32)));
   const DataType dtype = x.dtype();
@@ -242,7 +243,8 @@ Expr ImportResizeByAxis(NodeImport& n) {
                         {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
                         {"exclude_outside", n.Flag("exclude_outside", false)},
                         {"antialias", n.Flag("antialias", false)},
-                        {"extrapolation_value", n.Float("extrapolation_value", 0.0)}}));
+                        {"extrapolation_value", n.Float("extrapolation_value", 0.0)},
+                        {"by_size", stretches}}));
   }
   if (x.dtype() == dtype || !dtype.is_integral()) return x.As(dtype);
   // Digits are cut off: what is an integer but for the rounding of weights has to be that one first.

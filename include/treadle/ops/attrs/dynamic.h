@@ -39,6 +39,7 @@ class ResizeAxisAttrs : public AttrsNode {
   bool exclude_outside = false;
   bool antialias = false;
   double extrapolation_value = 0;
+  bool by_size = false;
   TREADLE_DECLARE_NODE(ResizeAxisAttrs, AttrsNode, "relay.attrs.ResizeAxisAttrs");
   template <typename R>
   static void Reflect(R& r) {
@@ -50,6 +51,8 @@ class ResizeAxisAttrs : public AttrsNode {
     r.Field("exclude_outside", &ResizeAxisAttrs::exclude_outside).Doc("What lies outside has no weight");
     r.Field("antialias", &ResizeAxisAttrs::antialias).Doc("Stretch the kernel where it shrinks");
     r.Field("extrapolation_value", &ResizeAxisAttrs::extrapolation_value).Doc("Outside of the input, when cropping");
+    r.Field("by_size", &ResizeAxisAttrs::by_size)
+        .Doc("The factor is the size over that of data: 1 where they are equal");
   }
 };
 

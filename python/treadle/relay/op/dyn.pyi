@@ -37,7 +37,8 @@ def reshape(data: ExprLike, shape: ExprLike, newshape: Any, allowzero: bool = Fa
 
 def resize_axis(data: ExprLike, size: ExprLike, scale: ExprLike, roi: ExprLike, axis: int = 0, method: str = 'nearest',
         transform: str = 'half_pixel', rounding: str = 'round_prefer_floor', cubic_alpha: float = ...,
-        exclude_outside: bool = False, antialias: bool = False, extrapolation_value: float = ...) -> Expr:
+        exclude_outside: bool = False, antialias: bool = False, extrapolation_value: float = ..., by_size: bool = False
+        ) -> Expr:
     """One dimension resampled to a size, by a factor; both are operands."""
 
 def squeeze(data: ExprLike, axis: ExprLike) -> Expr:
