@@ -196,3 +196,16 @@ def test_tensors_that_kernels_never_store_are_limited(repeats):
         return
     with pytest.raises(treadle.ShapeError, match="'Tile#1'.*a tensor is larger than --max-tensor-bytes allows"):
         model.run(None, {"x": x}, timeout=60)
+
+
+@pytest.mark.parametrize("repeats", [2**62, 2**62 + 1, 2**48 + 1])
+def test_repeats_of_a_size_of_the_run_that_overflow_are_refused(repeats):
+    """4 times 2^62 is 0 in 64 bits: the result was empty. Of one more, the kernel had no end."""
+    graph = helper.make_graph([helper.make_node("Tile", ["x", "r"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["m"])],
+                              [numpy_helper.from_array(np.array([repeats], "i8"), "r")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    with pytest.raises(treadle.error.ShapeError, match=r"\(Tile\): a tensor is larger than --max-tensor-bytes allows"):
+        model(x=np.ones(4, np.float32))
+    assert model(x=np.ones(0, np.float32))["y"].shape == (0,)

@@ -289,6 +289,20 @@ void CollectFactors(const PrimExpr& dim, std::vector<PrimExpr>* factors) {
   }
 }
 
+/// Whether a dimension that only the run knows is multiplied so often that it may be beyond 64 bits.
+bool MayOverflow(const Type& type) {
+  constexpr int64_t kSafe = int64_t{1} << 15;  // times what any tensor's dimension can be
+  const auto* tensor = type.as<TensorTypeNode>();
+  return tensor != nullptr && std::any_of(tensor->shape.begin(), tensor->shape.end(), [](const PrimExpr& dim) {
+           std::vector<PrimExpr> factors;
+           if (AsConstInt(dim) == nullptr) CollectFactors(dim, &factors);
+           return std::any_of(factors.begin(), factors.end(), [](const PrimExpr& factor) {
+             const int64_t* number = AsConstInt(factor);
+             return number != nullptr && *number > kSafe;
+           });
+         });
+}
+
 /// Whether a call has a dimension that none of its arguments has, as a tensor that is repeated.
 bool MakesDimensions(const Op& op, const TensorTypeNode* result, const Array<Type>& args) {
   const bool broadcasts = op->num_inputs > 1 && BroadcastsByPosition(op);
@@ -473,7 +487,8 @@ class KernelMaker {
     if (TypeHasAny(type)) type = ShapeFromValues(call, op, types, type, &equalities);
     RequireElements(op, type, types, &equalities);
     RequireExpandable(op, type, types, &equalities);
-    if (call != func_->body.get()) RequireLimit(op, type, types, &equalities);
+    // What is stored is limited when it is allocated, unless the product wraps to less by then.
+    if (call != func_->body.get() || MayOverflow(type)) RequireLimit(op, type, types, &equalities);
     const Span& place = call->span.defined() ? call->span : func_->body->span;
     for (const SizeEquality& e : equalities) {
       result_.equalities.push_back({ToCaller(e.found), ToCaller(e.expected), e.rule, place});
