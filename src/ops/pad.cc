@@ -32,9 +32,11 @@ std::vector<std::pair<int64_t, int64_t>> PadPairs(const Array<Array<PrimExpr>>& 
 
 namespace {
 
-/// `limit`: a mirrored or wrapped side may be at most the dimension less this many elements; negative: any.
+/// `limit`: a mirrored or wrapped side may be at most the dimension less this many elements; negative: any. `repeats`:
+/// that isn't so of dimensions which only the run knows.
 Array<PrimExpr> PaddedShape(const InferContext& context, const TensorTypeNode* data,
-                            const std::vector<std::pair<int64_t, int64_t>>& pairs, int64_t limit) {
+                            const std::vector<std::pair<int64_t, int64_t>>& pairs, int64_t limit,
+                            bool repeats = false) {
   Array<PrimExpr> out;
   for (size_t i = 0; i < pairs.size(); ++i) {
     auto [before, after] = pairs[i];
@@ -46,7 +48,7 @@ Array<PrimExpr> PaddedShape(const InferContext& context, const TensorTypeNode* d
                               TypeText(data), " has"));
     }
     if (limit >= 0 && (before > 0 || after > 0)) {
-      RequireAtLeast(context, dim, DimAdd(Dim(std::max(before, after)), Dim(limit)));
+      RequireAtLeast(context, dim, repeats ? Dim(1) : DimAdd(Dim(std::max(before, after)), Dim(limit)));
     }
     if (AsConstInt(dim) == nullptr && before + after < 0) RequireAtLeast(context, dim, Dim(-(before + after)));
     PrimExpr padded = DimAdd(DimAdd(dim, Dim(before)), Dim(after));
@@ -82,7 +84,9 @@ Type PadInfer(const InferContext& context) {
   } else if (attrs->pad_mode != "constant") {
     throw ShapeError(StrCat("pad_mode must be constant, edge, reflect or wrap, not \"", attrs->pad_mode, "\""));
   }
-  return TensorType(PaddedShape(context, data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);
+  const bool repeats = attrs->pad_mode == "reflect";
+  return TensorType(PaddedShape(context, data, PadPairs(attrs->pad_width, data->shape.size()), limit, repeats),
+                    data->dtype);
 }
 
 Type MirrorPadInfer(const InferContext& context) {
@@ -113,6 +117,13 @@ PrimExpr MirroredIndex(const PrimExpr& p, const PrimExpr& n, bool symmetric) {
   PrimExpr low = tir::select(p < 0, -p - edge, p);
   PrimExpr high = n * 2 - (2 - edge) - low;
   return Clamp(tir::select(low >= n, high, low), Index(0), n - 1);
+}
+
+/// The same of a dimension that may have fewer elements than are added: there and back, as often as it takes.
+PrimExpr ReflectedIndex(const PrimExpr& p, const PrimExpr& n) {
+  if (AsConstInt(n) != nullptr) return MirroredIndex(p, n, false);
+  const PrimExpr period = (n - 1) * 2, at = tir::floormod(p, tir::max(period, Index(1)));
+  return Clamp(tir::select(at >= n, period - at, at), Index(0), n - 1);
 }
 
 /// A tensor whose elements are elements of `x`, dimension by dimension. Those of a row that are where they were are
@@ -149,8 +160,7 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
     return IndexPad(x, pairs, out_type, nearest, "pad_edge");
   }
   if (a->pad_mode == "reflect") {
-    auto mirrored = [](const PrimExpr& p, const PrimExpr& n) { return MirroredIndex(p, n, false); };
-    return IndexPad(x, pairs, out_type, mirrored, "pad_reflect");
+    return IndexPad(x, pairs, out_type, ReflectedIndex, "pad_reflect");
   }
   if (a->pad_mode == "wrap") {
     // No side has more elements than the dimension.

@@ -139,6 +139,18 @@ def test_padding_repeats_what_is_left_as_often_as_it_takes(mode, size, before, a
     np.testing.assert_array_equal(ours, np.pad(left, (max(before, 0), max(after, 0)), mode))
 
 
+@pytest.mark.parametrize("shape, before, after", [((3,), (7,), (8,)), ((1,), (3,), (0,)), ((2, 3), (4, 2), (1, 9))])
+def test_reflections_of_dimensions_of_a_run_repeat_as_those_of_known_ones_do(shape, before, after):
+    """Widths that are known, sizes that aren't: those were refused where they exceeded the dimension."""
+    names = [f"n{i}" for i in range(len(shape))]
+    graph = helper.make_graph([helper.make_node("Pad", ["x", "p"], ["y"], mode="reflect")], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, names)], [helper.make_empty_tensor_value_info("y")],
+                              [numpy_helper.from_array(np.array(before + after), "p")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    np.testing.assert_array_equal(model(x=x)["y"], np.pad(x, list(zip(before, after)), "reflect"))
+
+
 def test_an_axis_that_is_padded_twice_is_an_error():
     for axes in ([0, 0], [1, -1]):
         for constants in ((), (3,)):
