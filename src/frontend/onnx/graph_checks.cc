@@ -2,7 +2,8 @@
 // Names and order of a graph's nodes.
 //
 // A graph is finished from the inside out: what a subgraph reads and doesn't define is what its node reads, in
-// addition to the node's inputs. What the outermost graph reads and doesn't define is an error.
+// addition to the node's inputs. What the outermost graph reads and doesn't define is an error. Nodes that no output of
+// their graph depends on are marked.
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -15,10 +16,11 @@
 namespace treadle::onnx {
 namespace {
 
-/// A value that something reads: its name, and who reads it (for messages).
+/// A value that something reads: its name, who reads it (for messages), and whether an output depends on that.
 struct Use {
   std::string name;
   std::string reader;
+  bool needed = true;
 };
 
 class GraphChecker {
@@ -41,7 +43,8 @@ class GraphChecker {
   std::vector<Use> FinishSubgraphs(Node& node);
   void FinishSubgraph(std::shared_ptr<const Graph>& graph, const Node& node, const std::string& attribute,
                       std::vector<Use>& uses);
-  std::vector<Use> SortNodes(std::vector<Node>& nodes, const std::string& what, const NodeOfValue& definitions);
+  std::vector<Use> SortNodes(std::vector<Node>& nodes, const std::vector<std::string>& outputs, const std::string& what,
+                             const NodeOfValue& definitions);
   std::vector<int64_t> Order(const std::vector<Node>& nodes, const std::string& what,
                              const std::vector<std::vector<int64_t>>& reads);
   [[noreturn]] void FailCycle(const std::vector<Node>& nodes, const std::string& what,
@@ -101,24 +104,56 @@ std::vector<Use> GraphChecker::FinishSubgraphs(Node& node) {
   return uses;
 }
 
-std::vector<Use> GraphChecker::SortNodes(std::vector<Node>& nodes, const std::string& what,
-                                         const NodeOfValue& definitions) {
+/// Marks the nodes that none of `outputs` depends on. `uses`: what each node reads.
+void MarkUnneeded(std::vector<Node>& nodes, const std::vector<std::vector<Use>>& uses,
+                  const std::vector<std::string>& outputs,
+                  const std::unordered_map<std::string, int64_t>& definitions) {
+  std::vector<size_t> needed;
+  for (Node& node : nodes) node.needed = false;
+  auto need = [&](const std::string& name) {
+    auto it = definitions.find(name);
+    if (it == definitions.end() || it->second < 0 || nodes[static_cast<size_t>(it->second)].needed) return;
+    needed.push_back(static_cast<size_t>(it->second));
+    nodes[needed.back()].needed = true;
+  };
+  for (const std::string& output : outputs) need(output);
+  while (!needed.empty()) {
+    const size_t node = needed.back();
+    needed.pop_back();
+    for (const Use& use : uses[node]) {
+      if (use.needed) need(use.name);
+    }
+  }
+}
+
+std::vector<Use> GraphChecker::SortNodes(std::vector<Node>& nodes, const std::vector<std::string>& outputs,
+                                         const std::string& what, const NodeOfValue& definitions) {
+  std::vector<std::vector<Use>> uses(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const std::string& input : nodes[i].inputs) {
+      if (!input.empty()) uses[i].push_back({input, NodeText(nodes[i])});
+    }
+    for (Use& use : FinishSubgraphs(nodes[i])) uses[i].push_back(std::move(use));
+  }
+  MarkUnneeded(nodes, uses, outputs, definitions);
   std::vector<Use> undefined;
-  std::unordered_set<std::string> reported;
+  std::unordered_map<std::string, size_t> reported;
   std::vector<std::vector<int64_t>> reads(nodes.size());  // per node: the nodes whose outputs it reads
   for (size_t i = 0; i < nodes.size(); ++i) {
-    auto read = [&](const std::string& name, const std::string* reader) {
-      auto it = definitions.find(name);
+    for (Use& use : uses[i]) {
+      use.needed = use.needed && nodes[i].needed;
+      auto it = definitions.find(use.name);
       if (it != definitions.end()) {
         if (it->second >= 0) reads[i].push_back(it->second);
-      } else if (reported.insert(name).second) {
-        undefined.push_back({name, reader != nullptr ? *reader : NodeText(nodes[i])});
+        continue;
       }
-    };
-    for (const std::string& input : nodes[i].inputs) {
-      if (!input.empty()) read(input, nullptr);
+      const auto [place, inserted] = reported.emplace(use.name, undefined.size());
+      if (inserted) {
+        undefined.push_back(std::move(use));
+      } else if (use.needed) {
+        undefined[place->second].needed = true;
+      }
     }
-    for (const Use& use : FinishSubgraphs(nodes[i])) read(use.name, &use.reader);
   }
   bool sorted = true;
   for (size_t i = 0; i < nodes.size() && sorted; ++i) {
@@ -192,7 +227,9 @@ std::vector<Use> GraphChecker::Finish(Graph& graph, const std::string& what) {
   NodeOfValue definitions;
   DefineInputs(graph, what, definitions);
   DefineOutputs(graph.nodes, what, definitions);
-  std::vector<Use> undefined = SortNodes(graph.nodes, what, definitions);
+  std::vector<std::string> outputs;
+  for (const ValueInfo& output : graph.outputs) outputs.push_back(output.name);
+  std::vector<Use> undefined = SortNodes(graph.nodes, outputs, what, definitions);
   for (const ValueInfo& output : graph.outputs) {
     if (output.name.empty()) Fail(StrCat(what, " has an output without a name"));
     if (!definitions.count(output.name)) undefined.push_back({output.name, StrCat("an output of ", what)});
@@ -207,7 +244,7 @@ void GraphChecker::FinishFunction(Function& function) {
     if (!definitions.emplace(input, -1).second) Fail(StrCat(what, " has two inputs named ", QuoteName(input)));
   }
   DefineOutputs(function.nodes, what, definitions);
-  std::vector<Use> undefined = SortNodes(function.nodes, what, definitions);
+  std::vector<Use> undefined = SortNodes(function.nodes, function.outputs, what, definitions);
   if (!undefined.empty()) FailUndefined(undefined.front());
   for (const std::string& output : function.outputs) {
     if (!definitions.count(output)) FailUndefined({output, StrCat("an output of ", what)});

@@ -401,6 +401,7 @@ void Importer::ImportFunctionBody(const Graph& body, const OpsetImports& opsets,
     current_scope_ = &scope;
     current_opsets_ = &opsets;
     current_graph_ = nullptr;
+    if (!body.nodes[i].needed) continue;
     const size_t open_functions = function_scopes_.size();
     try {
       ImportNode(body.nodes[i], opsets, scope);
@@ -509,6 +510,7 @@ std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const O
   };
   try {
     for (size_t i = begin; i < graph.nodes.size(); ++i) {
+      if (!graph.nodes[i].needed) continue;  // neither compiled nor checked: what it would fail for may be its sizes
       const size_t open_functions = function_scopes_.size();
       try {
         ImportNode(graph.nodes[i], opsets, scope);

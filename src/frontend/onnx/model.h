@@ -161,7 +161,8 @@ struct Node {
   std::vector<std::string> inputs;   ///< "" is an absent optional input
   std::vector<std::string> outputs;  ///< "" is an output that nobody asks for
   std::vector<Attribute> attributes;
-  int64_t index = 0;  ///< position in the file's graph
+  int64_t index = 0;   ///< position in the file's graph
+  bool needed = true;  ///< whether an output of its graph depends on it (CheckGraph)
 
   /// The node's name, or "Conv#12" where it has none: operator and position in the graph.
   std::string DisplayName() const;
