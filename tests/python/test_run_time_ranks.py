@@ -166,9 +166,18 @@ def test_lists_are_of_no_more_than_six_entries():
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"], name="view")]
     compiled = treadle.compile(_model(nodes, [_value("x", ["m"]), _value("shape", ["length"], INT64)], [_value("y", None)]))
     x = _numbers(4)
-    with pytest.raises(treadle.Error, match=r"\"?view\"?.*'shape' has another number of entries than 0, 1, 2, 3, 4, 5, 6"):
+    with pytest.raises(treadle.Error, match=r"\"?view\"?.*'shape' has another number of entries than 0, 1, 2, 3, 4, 5, 6; more have to be known when compiling"):
         compiled.run(None, {"x": x, "shape": np.array([1] * 6 + [4])})
     assert compiled.run(None, {"x": x, "shape": np.array([1] * 5 + [4])})[0].shape == (1, 1, 1, 1, 1, 4)
+
+
+@pytest.mark.parametrize("known", ["shape", "declared"])
+def test_lists_of_more_entries_are_known_where_the_refusal_says_so(known):
+    nodes = [helper.make_node("ConstantOfShape", ["shape"], ["y"])]
+    declared = _value("y", list("abcdefgh") if known == "declared" else None)
+    model = _model(nodes, [_value("shape", ["length"], INT64)], [declared])
+    compiled = treadle.compile(model, **({"shapes": {"shape": (8,)}} if known == "shape" else {}))
+    assert compiled.run(None, {"shape": np.array([1, 2] * 4)})[0].shape == (1, 2) * 4
 
 
 def test_lists_of_axes_as_long_as_the_declared_rank_tells():

@@ -113,7 +113,11 @@ ValuesAndText ForLengths(NodeImport& n, const UnknownLength& list,
     last.side.values = JoinBranches(n, count == IntNum(n, length), group.side.values, last.side.values, "");
   }
   if (groups.empty()) n.Unsupported(reason);
-  const std::string why_not = StrCat("'", list.name, "' has another number of entries than ", fitting);
+  const bool cut = groups.back().to == kMostListed;  // more might fit
+  const std::string why_not = StrCat("'", list.name, "' has another number of entries than ", fitting,
+                                     cut ? "; more have to be known when compiling: give the inputs' shapes "
+                                           "(--input-shapes), or declare the result's"
+                                         : "");
   ForkSide rest{{}, nullptr, why_not};
   for (size_t i = groups.size(); i-- > 0;) {
     const LengthGroup& group = groups[i];
