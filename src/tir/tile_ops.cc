@@ -12,12 +12,14 @@ namespace treadle::tir {
 namespace {
 
 /// Of a product without steps; each of those adds two.
-constexpr size_t kArguments = 10, kPresent = 9;
+constexpr size_t kArguments = 11, kPresent = 10;
+
+PrimExpr PlaceAddress(const BufferLoad& place) { return CallIntrin(DataType::Handle(), "tir.address_of", {place, place}); }
 
 /// Pointers to the first element, with the last one as the end of what is used (tir.address_of), and to the next row.
 void AddOperand(const TileProduct::Operand& operand, Array<PrimExpr>* args) {
   args->push_back(CallIntrin(DataType::Handle(), "tir.address_of", {operand.first, operand.last}));
-  args->push_back(CallIntrin(DataType::Handle(), "tir.address_of", {operand.next, operand.next}));
+  args->push_back(PlaceAddress(operand.next));
 }
 
 BufferLoad PlaceOf(const PrimExpr& address, size_t which) {
@@ -80,11 +82,14 @@ PrimExpr tile_product(const TileProduct& product) {
   CheckSizes(product);
   CheckSteps(product);
   Array<PrimExpr> args;
-  for (const auto* operand : {&product.c, &product.a, &product.b}) AddOperand(*operand, &args);
+  AddOperand(product.c, &args);
+  args.push_back(PlaceAddress(product.c_panel));
+  AddOperand(product.a, &args);
+  AddOperand(product.b, &args);
   for (const int64_t number : {product.rows, product.panels, product.words}) args.push_back(PrimExpr(number));
   args.push_back(product.present.defined() ? product.present : PrimExpr(int64_t{0}));
   for (const TileProduct::Step& step : product.steps) {
-    args.push_back(CallIntrin(DataType::Handle(), "tir.address_of", {step.next, step.next}));
+    args.push_back(PlaceAddress(step.next));
     args.push_back(PrimExpr(step.extent));
   }
   return CallIntrin(DataType::Int(32), sum.is_int() ? "tir.tile_dot_bytes" : "tir.tile_dot_pairs", args);
@@ -98,8 +103,15 @@ std::optional<TileProduct> TileProductOf(const CallNode* call) {
   }
   auto number = [&](size_t i) { return as_int(call->args[i], "size of a tile product"); };
   const PrimExpr present = is_zero(call->args[kPresent]) ? PrimExpr(ObjectPtr<Object>()) : call->args[kPresent];
-  TileProduct product{
-      OperandOf(call, 0), OperandOf(call, 2), OperandOf(call, 4), number(6), number(7), number(8), {}, present};
+  TileProduct product{OperandOf(call, 0),
+                      PlaceOf(call->args[2], 0),
+                      OperandOf(call, 3),
+                      OperandOf(call, 5),
+                      number(7),
+                      number(8),
+                      number(9),
+                      {},
+                      present};
   for (size_t i = kArguments; i < call->args.size(); i += 2) {
     product.steps.push_back({number(i + 1), PlaceOf(call->args[i], 0)});
   }
@@ -111,6 +123,10 @@ std::optional<TileProduct> TileProductOf(const CallNode* call) {
 
 PrimExpr TileStride(const TileProduct::Operand& operand) {
   return arith::Analyzer().Simplify(operand.next->indices[0] - operand.first->indices[0]);
+}
+
+PrimExpr TilePanelStride(const TileProduct& product) {
+  return arith::Analyzer().Simplify(product.c_panel->indices[0] - product.c.first->indices[0]);
 }
 
 PrimExpr TileStride(const TileProduct& product, const TileProduct::Step& step) {
@@ -142,7 +158,7 @@ Stmt ExpandTileProduct(const TileProduct& product) {
   }
   const PrimExpr right =
       BufferLoad(b, {at(product.b, panel, (run * number(product.words) + k) * number(kTileRows) + column)});
-  const Array<PrimExpr> place{at(product.c, row, panel * number(kTileRows) + column)};
+  const Array<PrimExpr> place{at(product.c, row, panel * cast(index, TilePanelStride(product)) + column)};
   const PrimExpr dot = bytes ? dot_bytes(left, right) : dot_pairs(left, right);
   auto loop = [&](const Var& var, int64_t extent, const Stmt& body) {
     return For(var, number(0), number(extent), ForKind::kSerial, body);

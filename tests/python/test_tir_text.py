@@ -126,11 +126,11 @@ def test_mistakes_have_a_place(text, message):
 
 
 @pytest.mark.parametrize("arguments,message", [
-    ("1", "10 arguments, and two for each step, not 1"),
-    ("1, 2, 3, 4, 5, 6, 7, 8, 9, 0", "takes tir.address_of"),
-    (", ".join(["{at}"] * 6) + ", 1, 0, 16, 0", "words in multiples of 16, not 1, 0 and 16"),
-    (", ".join(["{at}"] * 6) + ", 1, 1, 16, 0, {at}, 0", "words in multiples of 16"),
-    (", ".join(["{at}"] * 6) + ", 1, 1, 16, 0", "not float64, float64 and float64"),
+    ("1", "11 arguments, and two for each step, not 1"),
+    ("1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0", "takes tir.address_of"),
+    (", ".join(["{at}"] * 7) + ", 1, 0, 16, 0", "words in multiples of 16, not 1, 0 and 16"),
+    (", ".join(["{at}"] * 7) + ", 1, 1, 16, 0, {at}, 0", "words in multiples of 16"),
+    (", ".join(["{at}"] * 7) + ", 1, 1, 16, 0", "not float64, float64 and float64"),
 ])
 def test_tile_products_that_make_no_sense_are_refused(arguments, message):
     at = "@tir.address_of(C[0], C[3], dtype=handle)"

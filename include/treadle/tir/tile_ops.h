@@ -17,7 +17,7 @@ inline constexpr int64_t kTileRows = 16;
 
 /// c (rows, panels * 16) = a (rows, words) times b (panels, words, 16). c is int32 of bytes, uint8 by int8, or float32
 /// of bfloat16; a has its numbers, or words of them; b words. Of each operand the first element, the one a row (of b: a
-/// panel) later, whose places may be far apart, and the last one.
+/// panel) later, whose places may be far apart, and the last one; of c also the one a panel later.
 ///
 /// The words of k may lie in several places of a (windows of convolutions): `steps` are loops around runs of `words`,
 /// the outermost first. Those of b lie one after the other in the order of the loops.
@@ -29,7 +29,9 @@ struct TileProduct {
     int64_t extent;
     BufferLoad next;  ///< of a: the first word of the loop's second iteration; where it has one, of the first
   };
-  Operand c, a, b;
+  Operand c;
+  BufferLoad c_panel;
+  Operand a, b;
   int64_t rows = kTileRows;
   int64_t panels = 1;
   int64_t words = kTileRows;  ///< of a run; a multiple of kTileRows
@@ -51,6 +53,8 @@ PrimExpr tile_product(const TileProduct& product);
 std::optional<TileProduct> TileProductOf(const CallNode* call);
 /// The elements from one row (or panel) to the next, of operands whose buffers have one dimension.
 PrimExpr TileStride(const TileProduct::Operand& operand);
+/// The elements of c from one panel to the next.
+PrimExpr TilePanelStride(const TileProduct& product);
 /// The elements of a from one iteration of a step to the next.
 PrimExpr TileStride(const TileProduct& product, const TileProduct::Step& step);
 

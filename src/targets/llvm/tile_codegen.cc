@@ -32,6 +32,10 @@ class TileBuilder {
   struct Operand {
     Value *begin, *stride;
   };
+  /// Sums, of which panels may lie apart, too.
+  struct Sums : Operand {
+    Value* panel_stride;
+  };
 
   /// Of loops around runs of words: iterations, and the bytes of the left operand from one to the next.
   struct Step {
@@ -69,10 +73,10 @@ class TileBuilder {
   }
   void Release() { b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {}); }
 
-  void Run(const Operand& c, const Operand& a, const Operand& b) {
+  void Run(const Sums& c, const Operand& a, const Operand& b) {
     InTwos(panels_, [&](Value* panel, int64_t width) {
       const Operand columns{Offset(b.begin, b_.CreateMul(panel, b.stride)), b.stride};
-      const Operand to{Offset(c.begin, b_.CreateMul(panel, Number(kRows * kWordBytes))), c.stride};
+      const Sums to{{Offset(c.begin, b_.CreateMul(panel, c.panel_stride)), c.stride}, c.panel_stride};
       InParts([&](const Part& part) {
         InBlocks([&](std::vector<Value*> rows, Value* number) {
           if (present_ != nullptr) {
@@ -189,7 +193,7 @@ class TileBuilder {
   }
 
   /// Sums of registers: of tiles that begin at `rows`, by `width`.
-  void Block(const Operand& c, const Operand& a, const Operand& b, const std::vector<Value*>& rows, int width,
+  void Block(const Sums& c, const Operand& a, const Operand& b, const std::vector<Value*>& rows, int width,
              const Part& part, Value* number) {
     Value* line = Number(kLineBytes);
     const int height = static_cast<int>(rows.size());
@@ -199,7 +203,9 @@ class TileBuilder {
     auto each_sum = [&](const std::function<void(int, Value*)>& body) {
       for (int i = 0; i < height; ++i) {
         Value* sums = Offset(c.begin, b_.CreateMul(rows[static_cast<size_t>(i)], c.stride));
-        for (int j = 0; j < width; ++j) body(kSumTiles + i * width + j, Offset(sums, Number(j * kLineBytes)));
+        for (int j = 0; j < width; ++j) {
+          body(kSumTiles + i * width + j, Offset(sums, b_.CreateMul(Number(j), c.panel_stride)));
+        }
       }
     };
     each_sum([&](int tile, Value* from) {
@@ -269,7 +275,8 @@ Value* FunctionCodegen::TileCall(const tir::CallNode* op) {
   const bool computed = right != vars_.end() && std::any_of(workspaces_.begin(), workspaces_.end(),
                                                             [&](const auto& w) { return w.pointer == right->second; });
   TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps), present, !computed);
-  const auto c = operand(product->c), a = operand(product->a), b = operand(product->b);
+  const TileBuilder::Sums c{operand(product->c), bytes_of(tir::TilePanelStride(*product), product->c.first->buffer)};
+  const auto a = operand(product->a), b = operand(product->b);
   builder.Configure();
   builder.Run(c, a, b);
   builder.Release();

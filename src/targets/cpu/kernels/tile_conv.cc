@@ -201,31 +201,30 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
   const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
   const Tensor sum = te::Compute(
-      {type->shape[0], Index(form.strips), Index(form.groups), Index(form.rows), Index(form.panels * kColumns)},
+      {type->shape[0], Index(form.strips), Index(form.groups), Index(form.panels), Index(form.rows), Index(kColumns)},
       [&](const Array<Var>& i) {
-        const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[3] +
+        const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[4] +
                                PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) +
                                PrimExpr(kw->var) * Index(form.dilation_w);
         const PrimExpr at_line = PrimExpr(i[2]) * Index(form.lines) + line->var;
         const PrimExpr row = PrimExpr(i[1]) * Index(form.stride_h) + PrimExpr(kh->var) * Index(form.dilation_h);
         const PrimExpr at =
-            PrimExpr(i[3]) * Index(form.stride_w * form.block) + PrimExpr(line->var) * Index(form.elements);
+            PrimExpr(i[4]) * Index(form.stride_w * form.block) + PrimExpr(line->var) * Index(form.elements);
         const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
           const PrimExpr element = PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e);
           return form.in_place ? lines(i[0], row, at + element) : lines(i[0], at_line, pixel, element);
         });
-        const PrimExpr panel = PrimExpr(i[2]) * Index(form.panels) + tir::floordiv(PrimExpr(i[4]), Index(kColumns));
-        const PrimExpr column = tir::floormod(PrimExpr(i[4]), Index(kColumns));
-        return te::Sum(DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, column)),
+        const PrimExpr panel = PrimExpr(i[2]) * Index(form.panels) + i[3];
+        return te::Sum(DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, i[5])),
                        {line, kh, kw, k});
       },
       "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(KindOf(dtype).kernel, "sum", problem),
-      {"n", "strip", "group", "row", "oc"});
+      {"n", "strip", "group", "panel", "row", "oc"});
   auto output = [&](const Array<Var>& i) {
     const PrimExpr row = tir::floormod(PrimExpr(i[2]), Index(form.strip_rows)) * Index(form.pitch) + i[3];
     const PrimExpr group = tir::floordiv(PrimExpr(i[1]), Index(form.panels));
-    const PrimExpr column = tir::floormod(PrimExpr(i[1]), Index(form.panels)) * Index(kColumns) + i[4];
-    return sum(Array<PrimExpr>{i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), group, row, column});
+    const PrimExpr panel = tir::floormod(PrimExpr(i[1]), Index(form.panels));
+    return sum(Array<PrimExpr>{i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), group, panel, row, i[4]});
   };
   return {te::Compute(type->shape, output, "conv2d_tiles_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
 }
@@ -409,17 +408,19 @@ tir::TensorIntrin StripIntrin(const Form& form, int64_t panels) {
   const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
   const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
+  Array<PrimExpr> shape{Index(form.rows), Index(kColumns)};
+  if (panels > 1) shape = {Index(panels), shape[0], shape[1]};  // there is no loop over one
   const Tensor c = te::Compute(
-      {Index(form.rows), Index(panels * kColumns)},
+      shape,
       [&](const Array<Var>& i) {
-        const PrimExpr pixel = PrimExpr(i[0]) + PrimExpr(kh->var) * Index(down) + PrimExpr(kw->var) * Index(along);
-        const PrimExpr at = PrimExpr(i[0]) * Index(apart) + PrimExpr(line->var) * Index(form.elements);
+        const PrimExpr panel = panels > 1 ? PrimExpr(i[0]) : Index(0), row = i[i.size() - 2], column = i[i.size() - 1];
+        const PrimExpr pixel = row + PrimExpr(kh->var) * Index(down) + PrimExpr(kw->var) * Index(along);
+        const PrimExpr at = row * Index(apart) + PrimExpr(line->var) * Index(form.elements);
         const PrimExpr word = MakeWord(form.dtype, [&](int64_t e) {
           const PrimExpr element = PrimExpr(k->var) * Index(each) + Index(e);
           return form.in_place ? a(PrimExpr(kh->var) * Index(down), at + element) : a(line->var, pixel, element);
         });
-        const PrimExpr right = b(tir::floordiv(PrimExpr(i[1]), Index(kColumns)), line->var, kh->var, kw->var, k->var,
-                                 tir::floormod(PrimExpr(i[1]), Index(kColumns)));
+        const PrimExpr right = b(panel, line->var, kh->var, kw->var, k->var, column);
         return te::Sum(DotOfWords(form.dtype, word, right), {line, kh, kw, k});
       },
       "c");
@@ -461,8 +462,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
       sch.Split(out[1], {PrimExpr(form.groups), PrimExpr(form.panels / plan.nc), PrimExpr(plan.nc)});
   sch.Reorder({strip[0], panels[0], panels[1], panels[2], strip[1], out[3], out[4]});
   sch.ComputeAt(block, panels[1]);
-  const std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[1]);  // n, strip, group, row, oc, line, kh, kw, k
-  sch.Tensorize(axes[3], StripIntrin(form, plan.nc));
+  const std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[1]);  // n, strip, group, panel, row, oc, line, ..
+  sch.Tensorize(axes[plan.nc > 1 ? 3 : 4], StripIntrin(form, plan.nc));
   if (const BlockRV pad = stages.Find("pad"); pad.defined()) ScheduleInjective(sch, pad);
   if (const BlockRV lines = stages.Find("lines"); lines.defined()) {
     if (!plan.ahead) sch.ComputeAt(lines, form.groups > 1 ? panels[0] : strip[0]);

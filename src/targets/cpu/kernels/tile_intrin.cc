@@ -41,10 +41,10 @@ tir::TileProduct::Operand OperandOf(const tir::Buffer& buffer, const std::vector
   return {At(buffer, std::vector<int64_t>(last.size(), 0)), At(buffer, next), At(buffer, last)};
 }
 
-/// The second entry of the first dimension; the first where there is one.
-std::vector<int64_t> SecondRow(const Tensor& tensor) {
+/// The second entry of a dimension; the first where there is one.
+std::vector<int64_t> Second(const Tensor& tensor, size_t dim) {
   std::vector<int64_t> index(tensor.ndim(), 0);
-  index[0] = DimValue(tensor->shape[0]) > 1 ? 1 : 0;
+  index[dim] = DimValue(tensor->shape[dim]) > 1 ? 1 : 0;
   return index;
 }
 
@@ -61,11 +61,15 @@ tir::TensorIntrin TileIntrin(const TileTensors& tensors) {
     return buffer;
   };
   const tir::Buffer a = buffer_of(tensors.a), b = buffer_of(tensors.b), c = buffer_of(tensors.c);
-  tir::TileProduct product{OperandOf(c, SecondRow(tensors.c)),
+  const int64_t panels = DimValue(tensors.b->shape[0]);
+  const bool apart = tensors.c.ndim() == 3;
+  const std::vector<int64_t> second = panels > 1 ? std::vector<int64_t>{0, kPackedColumns} : std::vector<int64_t>{0, 0};
+  tir::TileProduct product{OperandOf(c, Second(tensors.c, apart ? 1 : 0)),
+                           At(c, apart ? Second(tensors.c, 0) : second),
                            OperandOf(a, tensors.next_row),
-                           OperandOf(b, SecondRow(tensors.b)),
-                           DimValue(tensors.c->shape[0]),
-                           DimValue(tensors.b->shape[0]),
+                           OperandOf(b, Second(tensors.b, 0)),
+                           DimValue(tensors.c->shape[apart ? 1 : 0]),
+                           panels,
                            tensors.words,
                            {}};
   for (const TileTensors::Step& step : tensors.steps) product.steps.push_back({step.extent, At(a, step.next)});

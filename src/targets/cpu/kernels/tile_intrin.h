@@ -11,7 +11,7 @@
 
 namespace treadle::ops::cpu {
 
-/// A product whose sums `c` (rows, panels * 16) are computed of `a`, in numbers or words, and `b` (panels, .., 16
+/// A product whose sums `c` (rows, panels * 16) or (panels, rows, 16) are computed of `a`, in numbers or words, and `b` (panels, .., 16
 /// columns), words in the order in which they are met.
 struct TileTensors {
   te::Tensor a, b, c;
