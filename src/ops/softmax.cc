@@ -9,6 +9,7 @@
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/size_forms.h"
 #include "treadle/ops/traits.h"
 #include "treadle/runtime/custom_datatype.h"
 
@@ -105,6 +106,13 @@ Array<Tensor> DropoutCompute(const Attrs&, const Array<Tensor>& inputs, const Ty
   return {Compute(x->shape, [&](const Array<PrimExpr>& i) { return x(i); }, "dropout", tag::kElemWise), mask};
 }
 
+/// What lies between neighbours of a row in memory: with one column rows are contiguous.
+Array<PrimExpr> ColumnsOfSoftmax(const Attrs& attrs, const Array<Type>& operands) {
+  const Array<PrimExpr>& shape = OutTensor(operands[0])->shape;
+  const auto axis = static_cast<size_t>(NormalizeAxis(attrs.as<SoftmaxAttrs>()->axis, shape.size()));
+  return Array<PrimExpr>(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end());
+}
+
 OpRegistration Softmax(const char* name, const char* text, FTECompute compute) {
   return OpRegistration(name)
       .Describe(text)
@@ -113,6 +121,7 @@ OpRegistration Softmax(const char* name, const char* text, FTECompute compute) {
       .SupportLevel(1)
       .Relation(Rule<SoftmaxInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kFormForOneColumn, FFormForOne(ColumnsOfSoftmax))
       .Set(kCompute, std::move(compute));
 }
 

@@ -9,9 +9,12 @@
 
 namespace treadle::ops {
 
-/// Dimensions of a call's operands that are worth a kernel of their own where all of them are 1 in a run (a decoder's
-/// step, one sequence): reading a weight for one row wants other loops than a product of many. Empty: there are none.
-using FFormForOne = std::function<Array<PrimExpr>(const Array<Type>& operands)>;
-inline constexpr OpAttrKey<FFormForOne> kFormForOne{"TFormForOne"};
+/// Dimensions of a call's operands that are worth a kernel of their own where all of them are 1 in a run. Empty: there
+/// are none.
+using FFormForOne = std::function<Array<PrimExpr>(const Attrs& attrs, const Array<Type>& operands)>;
+/// Rows (a decoder's step, one sequence): reading a weight for one row wants other loops than a product of many.
+inline constexpr OpAttrKey<FFormForOne> kFormForOneRow{"TFormForOneRow"};
+/// Columns (a product with a vector, a softmax of what lies in one run of memory): rows are contiguous then.
+inline constexpr OpAttrKey<FFormForOne> kFormForOneColumn{"TFormForOneColumn"};
 
 }  // namespace treadle::ops

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,6 +90,12 @@ struct LoweringTraits {
 
 using Functions = std::vector<tir::PrimFunc>;
 
+/// A schedule of a function for some of the sizes that it takes.
+struct ShortForm {
+  PrimExpr condition;  ///< in terms of the function's dimensions: whether it is for a run's
+  tir::PrimFunc func;
+};
+
 struct TargetSpec {
   /// Name, documentation, options, default keys, names of ready-made targets, and the machine model.
   TargetKind kind;
@@ -112,6 +119,8 @@ struct TargetSpec {
   /// Schedules a function of blocks as te::CreatePrimFunc makes it; blocks are known by the tags of their computations
   /// (treadle/schedule/analysis.h). Null: functions run as they are.
   std::function<tir::PrimFunc(const tir::PrimFunc& func, const Target& target)> schedule;
+  /// Another schedule for runs in which dimensions are short; nothing where that makes no difference. Null: none.
+  std::function<std::optional<ShortForm>(const tir::PrimFunc& func, const Target& target)> schedule_short;
   LoweringTraits lowering;
 
   // ---- Code ----

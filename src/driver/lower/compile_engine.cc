@@ -15,6 +15,7 @@
 #include "driver/lower/lower_te.h"
 #include "driver/lower/lower_tir.h"
 #include "tir/in_place.h"
+#include "tir/passes/convert_ssa.h"
 #include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
@@ -83,6 +84,18 @@ tir::PrimFunc Schedule(const tir::PrimFunc& func, const Target& target) {
   return spec.schedule ? spec.schedule(func, target) : func;
 }
 
+/// `lowered`, or what a schedule for short dimensions makes of `func` where these are.
+tir::PrimFunc WithShortForm(tir::PrimFunc lowered, const tir::PrimFunc& func, const Target& target,
+                            const LowerOptions& options) {
+  const targets::TargetSpec& spec = targets::GetTargetSpec(target);
+  const auto form = spec.schedule_short ? spec.schedule_short(func, target) : std::nullopt;
+  if (!form) return lowered;
+  const tir::PrimFunc other = LowerPrimFunc(form->func, target, options);
+  lowered.CopyOnWrite()->body = tir::IfThenElse(form->condition, other->body, lowered->body);
+  // What the schedules left as it is they have in common.
+  return tir::ConvertSSA(lowered, ConfigFor(target, options));
+}
+
 /// What users' functions make of the kernel: the one that lowers everything, or the schedule of the implementation that
 /// was chosen (null: it has none).
 ObjectRef LowerByUser(const Kernel& kernel, const TensorFunction& tensors, const Array<te::Tensor>& args) {
@@ -135,6 +148,7 @@ void LowerKernel(Kernel* kernel) {
     kernel->scheduled = WithAttr(func, kUnscheduled, String(e.what()));
   }
   kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, options);
+  if (HasSymbolicDims(args)) kernel->lowered = WithShortForm(kernel->lowered, func, kernel->target, options);
   kernel->lowered = tir::WithInPlaceOperands(kernel->lowered);
   kernel->choices = log.text();
 }

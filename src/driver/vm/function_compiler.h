@@ -16,6 +16,7 @@
 #include "treadle/arith/analyzer.h"
 #include "treadle/driver/dim_range.h"
 #include "treadle/ir/structural.h"
+#include "treadle/ops/size_forms.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/vm/values.h"
 
@@ -129,7 +130,7 @@ class VmFunctionCompiler {
   VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args);
   /// A size of what `func` returns for the operands. The run checks that it isn't negative where that isn't known.
   PrimExpr SizeOfResult(const relay::Function& func, const PrimExpr& dim, const std::vector<VmValuePtr>& operands);
-  SizeForm FormForOneRow(const SymbolicKernel& kernel);
+  SizeForm FormForOne(const SymbolicKernel& kernel, const OpAttrKey<ops::FFormForOne>& key);
   void EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs);
   VmValuePtr EmitExpansion(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors,
                            std::vector<int> operands, size_t expanded, const TensorType& result);

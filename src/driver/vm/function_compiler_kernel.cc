@@ -24,8 +24,9 @@ using runtime::vm::PackDType;
 
 namespace {
 
-/// The kernel's variables that are 1 in the form for one row, where all of its products of rows have one; else none.
-Array<tir::Var> VariablesOfOneRow(const SymbolicKernel& kernel) {
+/// The kernel's variables that are 1 in the form for one row or one column (`key`), where all of its operators that
+/// have such a form fit with one; else none.
+Array<tir::Var> VariablesOfOne(const SymbolicKernel& kernel, const OpAttrKey<ops::FFormForOne>& key) {
   Array<tir::Var> variables;
   bool fits = true;
   const auto add = [&](const PrimExpr& dim) {
@@ -42,11 +43,11 @@ Array<tir::Var> VariablesOfOneRow(const SymbolicKernel& kernel) {
     if (call == nullptr || call->op.as<OpNode>() == nullptr) return;
     const Op op = Downcast<Op>(call->op);
     fits = fits && !op.GetAttr(kDataDependentShape, false);
-    const auto* rows = op.GetAttr(ops::kFormForOne);
-    if (rows == nullptr) return;
+    const auto* form = op.GetAttr(key);
+    if (form == nullptr) return;
     Array<Type> operands;
     for (const Expr& arg : call->args) operands.push_back(arg->checked_type());
-    const Array<PrimExpr> dims = (*rows)(operands);
+    const Array<PrimExpr> dims = (*form)(call->attrs, operands);
     fits = fits && !dims.empty();
     for (const PrimExpr& dim : dims) add(dim);
   });
@@ -282,10 +283,10 @@ VmValuePtr VmFunctionCompiler::EmitExpansion(const SymbolicKernel& kernel, const
   return value;
 }
 
-/// The kernel for one row, where the kernel is worth one and the operands fit with one; its condition isn't defined
-/// otherwise.
-SizeForm VmFunctionCompiler::FormForOneRow(const SymbolicKernel& kernel) {
-  const Array<tir::Var> variables = VariablesOfOneRow(kernel);
+/// The kernel for one row or one column, where the kernel is worth one and the operands fit with one; its condition
+/// isn't defined otherwise.
+SizeForm VmFunctionCompiler::FormForOne(const SymbolicKernel& kernel, const OpAttrKey<ops::FFormForOne>& key) {
+  const Array<tir::Var> variables = VariablesOfOne(kernel, key);
   const std::vector<PrimExpr> ones(variables.size(), PrimExpr(int64_t{1}));
   SizeForm form;
   for (const tir::Var& var : variables) {
@@ -309,7 +310,7 @@ SizeForm VmFunctionCompiler::FormForOneRow(const SymbolicKernel& kernel) {
   return form;
 }
 
-/// A kernel, or the first of its forms whose condition holds: for one row, for equal sizes.
+/// A kernel, or the first of its forms whose condition holds: for one row, for one column, for equal sizes.
 void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs) {
   const std::string nodes = OriginOf(kernel.func);
   const int origin = nodes.empty() ? -1 : program_->String(nodes);
@@ -321,7 +322,9 @@ void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vec
   };
   std::vector<SizeForm> forms;
   if (!kernel.func->attrs->dict.contains(treadle::attr::kCompiler)) {
-    if (SizeForm row = FormForOneRow(kernel); row.condition.defined()) forms.push_back(std::move(row));
+    for (const auto& key : {ops::kFormForOneRow, ops::kFormForOneColumn}) {
+      if (SizeForm one = FormForOne(kernel, key); one.condition.defined()) forms.push_back(std::move(one));
+    }
     if (auto equal = FormForEqualSizes(kernel, &analyzer_)) forms.push_back(std::move(*equal));
   }
   // Before any jump: numbers are computed once, and used by what follows.

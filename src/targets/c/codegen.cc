@@ -11,6 +11,7 @@
 #include "targets/cpu/machine.h"
 #include "targets/cpu/machine_costs.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "targets/cpu/schedule/short_rows.h"
 #include "tir/in_place.h"
 #include "tir/passes/passes.h"
 #include "treadle/targets/c_toolchain.h"
@@ -191,6 +192,7 @@ TargetSpec CTarget() {
   spec.schedule = [](const tir::PrimFunc& func, const Target& target) {
     return ops::ScheduleForCpu(func, ops::cpu::MachineOf(target));
   };
+  spec.schedule_short = [](const tir::PrimFunc& func, const Target&) { return ops::ScheduleShortRows(func); };
   spec.lowering.vectors = false;  // loops over vectors stay loops, which C compilers make vectors of
   spec.codegen = [](const Functions& lowered, const Target& target, const CodegenOptions& options) {
     return GenerateC(lowered, target, options);

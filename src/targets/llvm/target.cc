@@ -5,6 +5,7 @@
 #include "targets/cpu/machine.h"
 #include "targets/cpu/machine_costs.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "targets/cpu/schedule/short_rows.h"
 #include "targets/llvm/codegen.h"
 #include "targets/llvm/main_function.h"
 
@@ -105,6 +106,7 @@ TargetSpec LLVMTarget() {
   spec.schedule = [](const tir::PrimFunc& func, const Target& target) {
     return ops::ScheduleForCpu(func, ops::cpu::MachineOf(target));
   };
+  spec.schedule_short = [](const tir::PrimFunc& func, const Target&) { return ops::ScheduleShortRows(func); };
   spec.codegen = CodegenLLVM;
   spec.texts = {"ll", "asm"};
   spec.imports = {"llvm"};

@@ -15,6 +15,7 @@ class IfHoister : public StmtMutator {
   Stmt VisitStmt_(const ForNode* op) override {
     Stmt result = StmtMutator::VisitStmt_(op);
     const auto* loop = result.as<ForNode>();
+    if (Stmt sides = SidesOfStore(loop); sides.defined()) return sides;
     const auto* branch = loop->body.as<IfThenElseNode>();
     if (branch == nullptr || loop->kind == ForKind::kThreadBinding || loop->kind == ForKind::kParallel) return result;
     std::unordered_set<const Object*> own{loop->loop_var.get()};
@@ -36,6 +37,36 @@ class IfHoister : public StmtMutator {
     Stmt then_case = with_body(inside.defined() ? Stmt(IfThenElse(inside, branch->then_case)) : branch->then_case);
     Stmt else_case = branch->else_case.defined() ? Stmt(with_body(branch->else_case)) : Stmt();
     return IfThenElse(outside, then_case, else_case, branch->span);
+  }
+
+ private:
+  /// A loop that does nothing but store one of several values, which of them being the same for all of it: one loop for
+  /// each value. Null where it isn't one.
+  static Stmt SidesOfStore(const ForNode* loop) {
+    constexpr int kMost = 16;  // each is code of its own
+    const auto* store = loop->body.as<BufferStoreNode>();
+    if (store == nullptr || loop->kind != ForKind::kSerial) return Stmt();
+    const std::unordered_set<const Object*> own{loop->loop_var.get()};
+    const auto side = [&](const PrimExpr& value) {
+      return For(loop->loop_var, loop->min, loop->extent, loop->kind,
+                 BufferStore(store->buffer, value, store->indices, store->span), loop->thread_binding,
+                 loop->annotations, loop->span);
+    };
+    std::vector<const CallNode*> choices;
+    PrimExpr rest = store->value;
+    while (const auto* call = rest.as<CallNode>()) {
+      const bool fixed =
+          IsCallTo(call, "tir.if_then_else") && !UsesAnyVar(call->args[0], own) && !arith::ReadsData(call->args[0]);
+      if (!fixed) break;
+      choices.push_back(call);
+      rest = call->args[2];
+    }
+    if (choices.empty() || choices.size() > kMost) return Stmt();
+    Stmt result = side(rest);
+    for (size_t i = choices.size(); i-- > 0;) {
+      result = IfThenElse(choices[i]->args[0], side(choices[i]->args[1]), result);
+    }
+    return result;
   }
 };
 

@@ -290,7 +290,7 @@ void RegisterPackedAttentionOps() {
       .Set(relay::kMacCount, relay::FMacCount([](const Attrs&, const Array<Type>& arguments, const Type& result) {
              return DimOf(arguments[1], -2) * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
            }))
-      .Set(kFormForOne, FFormForOne([](const Array<Type>& operands) {
+      .Set(kFormForOneRow, FFormForOne([](const Attrs&, const Array<Type>& operands) {
              const Array<PrimExpr>& query = OutTensor(operands[0])->shape;
              return Array<PrimExpr>{query[query.size() - 2]};
            }))

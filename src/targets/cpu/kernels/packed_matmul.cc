@@ -159,7 +159,7 @@ Array<PrimExpr> RowsOfPacking(const Array<PrimExpr>& data, size_t weight_rank) {
   return weight_rank > 2 ? Array<PrimExpr>{data[data.size() - 2]} : LeadingDims(data, data.size() - 1);
 }
 
-/// One row reads the matrix as it is: packing it would cost more than the product.
+/// One row reads the matrix as it is, and so does one column: packing it would cost more than the product.
 Array<te::Tensor> RowProduct(const te::Tensor& data, const te::Tensor& weight, bool k_first,
                              const TensorTypeNode* type) {
   const size_t rank = weight.ndim();
@@ -185,8 +185,9 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
   const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
   const int64_t columns = DimValue(n);  // -1: known when the model runs
   const Array<PrimExpr> rows = RowsOfPacking(inputs[0]->shape, rank);
-  const bool one_row = std::all_of(rows.begin(), rows.end(), [](const PrimExpr& dim) { return tir::is_one(dim); });
-  if (one_row && inputs[0]->dtype == DataType::Float(32) && weight->dtype == inputs[0]->dtype) {
+  const bool one =
+      tir::is_one(n) || std::all_of(rows.begin(), rows.end(), [](const PrimExpr& dim) { return tir::is_one(dim); });
+  if (one && inputs[0]->dtype == DataType::Float(32) && weight->dtype == inputs[0]->dtype) {
     return RowProduct(inputs[0], weight, k_first, OutTensor(out_type));
   }
   Array<PrimExpr> shape;
@@ -640,7 +641,7 @@ void RegisterPackedMatmul() {
       .Relation(Rule<PackedDenseInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
-      .Set(kFormForOne, FFormForOne([](const Array<Type>& operands) {
+      .Set(kFormForOneRow, FFormForOne([](const Attrs&, const Array<Type>& operands) {
              const Array<PrimExpr>& shape = OutTensor(operands[0])->shape;
              return AsConstInt(shape.back()) == nullptr ? Array<PrimExpr>() : LeadingDims(shape, shape.size() - 1);
            }))
@@ -653,8 +654,12 @@ void RegisterPackedMatmul() {
       .Relation(Rule<PackingMatmulInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
-      .Set(kFormForOne, FFormForOne([](const Array<Type>& operands) {
+      .Set(kFormForOneRow, FFormForOne([](const Attrs&, const Array<Type>& operands) {
              return RowsOfPacking(OutTensor(operands[0])->shape, OutTensor(operands[1])->shape.size());
+           }))
+      .Set(kFormForOneColumn, FFormForOne([](const Attrs& attrs, const Array<Type>& operands) {
+             const Array<PrimExpr>& shape = OutTensor(operands[1])->shape;
+             return Array<PrimExpr>{shape[shape.size() - (attrs.as<MatmulAttrs>()->transpose_b ? 2 : 1)]};
            }))
       .Set(kCompute, FTECompute(PackingMatmulCompute));
   Kernel packed = MatmulKernel(WhyNot, Rewrite);
