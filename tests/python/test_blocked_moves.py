@@ -116,3 +116,23 @@ def test_images_of_any_size_become_channels_last(channels):
     for size in ((1, 1, 1), (2, 3, 5), (1, 17, 1), (3, 16, 16), (1, 31, 33), (2, 0, 4)):
         x = np.random.default_rng(0).random((size[0], channels, *size[1:])).astype("float32")
         np.testing.assert_array_equal(machine.invoke("main", treadle.nd.array(x)).numpy(), x.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("sizes", [("?", "?", "?"), (2, 15, 33), (1, 41, 100)])
+@pytest.mark.parametrize("channels", [2, 3])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_images_become_channels_first(dtype, channels, sizes, tmp_path):
+    """Rows that had been joined for tiles, which channels so few have none of, were left to go element by element."""
+    batch, height, width = sizes
+    source = (f'#[version = "0.0.5"]\ndef @main(%x: Tensor[({batch}, {height}, {width}, {channels}), {dtype}]) '
+              "{ transpose(%x, axes=[0, 3, 1, 2]) }\n")
+    executable = treadle.relay.vm.compile(treadle.relay.fromtext(source), "llvm -mcpu=native")
+    machine = treadle.runtime.vm.VirtualMachine(executable, treadle.cpu())
+    for size in ((1, 1, 1), (2, 3, 5), (1, 17, 1), (3, 16, 16), (1, 31, 33), (2, 0, 4)) if batch == "?" else (sizes,):
+        x = np.random.default_rng(0).integers(0, 255, (*size, channels)).astype(dtype)
+        np.testing.assert_array_equal(machine.invoke("main", treadle.nd.array(x)).numpy(), x.transpose(0, 3, 1, 2))
+    (tmp_path / "m.relay").write_text(source)
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.relay", "-o", tmp_path / "m.so", "--target",
+                    "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v4", "--dump", "tir", "--dump-dir", tmp_path],
+                   check=True, capture_output=True, timeout=300)
+    assert f"({dtype}x16*)" in (tmp_path / "tir.tir").read_text()

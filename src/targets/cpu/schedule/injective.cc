@@ -192,6 +192,7 @@ void InterleaveChannels(Schedule& sch, const TransposedLoops& t, double work) {
 bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   constexpr int64_t kEnough = 16;
   const tir::Block node = sch.Get(block);
+  Schedule before = sch.Copy();
   const std::optional<TransposedLoops> found = FindTransposedLoops(sch, block);
   if (!found) return false;
   const TransposedLoops& t = *found;
@@ -201,7 +202,10 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   }
   int64_t lanes = VectorLanes(t.row);
   if (lanes < kRow * 2) lanes = t.row > kLine ? kRow * 2 : kRow;  // the tail is split off
-  if (t.rows < kRow || t.row < lanes) return false;
+  if (t.rows < kRow || t.row < lanes) {
+    sch = std::move(before);  // loops were fused, which others choose for themselves
+    return false;
+  }
   // Rows of one vector, as of blocks of channels, are stored one after another whatever is left of the tiles.
   // Where a run tells how many there are, lines are read whole too: what is left goes by rows of four anyway.
   const bool dynamic = Extent(sch, t.loops[t.across]) < 0;
@@ -298,10 +302,14 @@ bool IsShort(Schedule& sch, const LoopRV& loop) {
   return extent >= 0 && extent <= kFew;
 }
 
-/// Lanes for rows of `extent` elements that `lanes` are right for: as many as fill a register where elements are small
-/// and what is left over of a row is little of it.
+/// Lanes for rows of `extent` elements that `lanes` are right for: as many as fill a register where elements are small,
+/// next to each other in what is read, and what is left over of a row is little of it.
 int64_t LanesOfLongRow(Schedule& sch, const BlockRV& block, int64_t extent, int64_t lanes) {
   constexpr int64_t kManyVectors = 8;
+  const tir::Block node = sch.Get(block);
+  for (const tir::BufferLoadNode* load : LoadsOf(node)) {
+    if (StrideAlong(node, load, node->iter_vars.back()->var).value_or(0) > 1) return lanes;
+  }
   for (int64_t more = kVectorBits / WidestBits(sch.Get(block)); more > lanes; more /= 2) {
     if (extent >= kManyVectors * more && !IsScattered(sch, block, more)) return more;
   }
