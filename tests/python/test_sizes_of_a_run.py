@@ -737,3 +737,16 @@ def test_windows_and_pairs_that_do_not_fit(text, right, wrong):
     run, fixed = both_forms(model, {name: floats(*shape) / 100 for name, shape in {**right, **wrong}.items()})
     assert isinstance(run, str) and "it" in run
     assert isinstance(fixed, str) and "node 'it'" in fixed
+
+
+@pytest.mark.parametrize("shape", [("Expand", [2**62, 1]), ("Expand", [2**40, 1]), ("DFT", 2**62), ("DFT", 2**61 - 1), ("STFT", 2**62)])
+def test_known_sizes_beside_those_of_a_run_are_limited_when_compiling(shape):
+    """Transforms of such lengths were divided into factors for minutes, or a matrix of them was stored."""
+    op, number = shape
+    inputs = ["x", "step", "", "c"] if op == "STFT" else ["x", "c"]
+    graph = helper.make_graph([helper.make_node(op, inputs, ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m", 1])], [onnx.ValueInfoProto(name="y")],
+                              [numpy_helper.from_array(np.array(number), "c"), numpy_helper.from_array(np.array(1), "step")])
+    match = "takes .* bytes or more; the limit is" if op == "Expand" else "expected at most"
+    with pytest.raises(tvm.error.Error, match=rf"node '{op}#0' \({op}\): .*{match}"):
+        tvm.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))

@@ -135,13 +135,14 @@ void DeclaredTypes::CheckSize(const relay::Expr& value, const Node& node) const 
   int64_t bits = type->dtype.bits();
   for (const PrimExpr& dim : type->shape) {
     const int64_t* size = AsConstInt(dim);
-    if (size == nullptr || *size == 0) return;
+    if (size == nullptr) continue;  // what is known is too large beside any size but 0
+    if (*size == 0) return;
     if (__builtin_mul_overflow(bits, *size, &bits)) bits = INT64_MAX;
   }
   if (bits / 8 <= runtime::MaxTensorBytes()) return;
   throw ShapeError(StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type, "): the result ",
-                          ShapeText(type->shape), " takes ", bits / 8, " bytes; the limit is ",
-                          runtime::MaxTensorBytes(), " (--max-tensor-bytes)"));
+                          ShapeText(type->shape), " takes ", bits / 8, " bytes", IsStatic(type) ? "" : " or more",
+                          "; the limit is ", runtime::MaxTensorBytes(), " (--max-tensor-bytes)"));
 }
 
 const ValueInfo* DeclaredTypes::Find(const Graph& graph, const std::string& name) {

@@ -26,7 +26,7 @@ class DeclaredTypes {
   void CheckResult(const ValueInfo& declared, const relay::Expr& value, bool text, const std::string& where) const;
   /// Inputs and values of the graph that are initializers, too.
   void CheckInitializers(const Graph& graph) const;
-  /// Refuses a result of known size that is larger than a buffer may be. Fused with what reads it, it wouldn't be
+  /// Refuses a result whose known sizes are more than a buffer may be. Fused with what reads it, it wouldn't be
   /// stored; but a few bytes of a file must not ask for days of work.
   void CheckSize(const relay::Expr& value, const Node& node) const;
   /// What `graph` declares for a value within; null where it says nothing.

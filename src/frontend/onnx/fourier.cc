@@ -6,6 +6,8 @@
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/fourier_transform.h"
 #include "frontend/onnx/run_time_axes.h"
+#include "treadle/runtime/limits.h"
+#include "treadle/runtime/ndarray.h"
 
 namespace treadle::onnx {
 namespace {
@@ -101,6 +103,15 @@ class TransformAxis {
   std::optional<AxisOrder> order_;
 };
 
+/// `length` numbers have to fit into a tensor, of known lengths before they are divided into factors.
+Term FittingLength(const Term& length, DataType dtype, const char* what) {
+  NodeImport& n = length.node();
+  const auto known = n.KnownElements(length);
+  const int64_t limit = runtime::MaxTensorBytes() / runtime::ElementBytes(dtype);
+  if (known && (*known)[0] > limit) n.Invalid(StrCat(what, " is ", (*known)[0], ", expected at most ", limit));
+  return AtLeast(length, 1, what);
+}
+
 /// X [..., 1 or 2] transformed along one axis, which is an attribute before version 20.
 Expr ImportDft(NodeImport& n) {
   const int rank = n.Rank(0);
@@ -115,7 +126,7 @@ Expr ImportDft(NodeImport& n) {
   const bool from_half = inverse && onesided;
   const Term size = DimOf(x, rank - 2);
   Term length = n.Has(1) ? ScalarIn(n, 1, kInt64) : from_half ? (size - 1) * 2 : size;
-  length = AtLeast(length, 1, n.Has(1) ? "'dft_length'" : "length of the transform");
+  length = FittingLength(length, x.dtype(), n.Has(1) ? "'dft_length'" : "length of the transform");
   if (from_half) {
     x = WholeSpectrum({x, given.parts}, length);
   } else if (n.Has(1)) {
@@ -138,7 +149,7 @@ Expr ImportStft(NodeImport& n) {
   Term size = DimOf(x, 1);
   Term length = n.Has(3) ? ScalarIn(n, 3, kInt64) : n.Has(2) ? DimOf(In(n, 2), 0) : size;
   step = AtLeast(step, 1, "'frame_step'");
-  length = AtLeast(length, 1, "frame's length");
+  length = FittingLength(length, x.dtype(), "frame's length");
   Term spare = AtLeast(size - length, 0, "signal's length beyond that of a frame");
   Term frames = FloorDiv(spare, step) + 1;
   Term index = (Iota(frames) * step).Expand(1) + Iota(length).Expand(0);

@@ -70,7 +70,8 @@ struct Waves {
 
 bool AreStored(const std::optional<int64_t>& rows, const std::optional<int64_t>& columns,
                const std::optional<int64_t>& length) {
-  return rows && columns && length && *rows * *columns <= kMaxStoredWaves && *length >= 1;
+  if (!rows || !columns || !length || *length < 1) return false;
+  return *rows <= 0 || *columns <= kMaxStoredWaves / *rows;
 }
 
 double Turn(int64_t i, int64_t j, int64_t length) {
