@@ -58,3 +58,30 @@ def test_layers_of_different_scales_round_as_numpy(target):
         with np.errstate(all="ignore"):
             quotient = np.where(np.isnan(x), np.float32(-128), x / np.float32(scale))
         np.testing.assert_array_equal(result, np.round(np.clip(quotient, -128, 127)).astype("i1"), str(scale))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_quotients_of_integers(dtype, target):
+    """Vectors of them are divided as floating-point numbers, which is exact up to 32 bits."""
+    limits, r = np.iinfo(dtype), np.random.default_rng(0)
+    edges = np.array([limits.min, limits.min + 1, limits.max - 1, limits.max, 0, 1, 2, 3, limits.max // 2], dtype)
+    a, b = (grid.ravel() for grid in np.meshgrid(edges, edges))
+    bits = r.integers(1, limits.bits + 1, (2, 4096 - a.size))
+    wide = r.integers(np.iinfo("i8").min, np.iinfo("i8").max, bits.shape, dtype="i8") >> (64 - bits)
+    a, b = (np.concatenate([start, rest.astype(dtype)]) for start, rest in zip((a, b), wide))
+    b[b.size // 2:] = np.maximum(b[b.size // 2:], 1)
+    a[-2048:] //= b[-2048:]
+    a[-2048:] *= b[-2048:]  # whole quotients
+    names = ["divide", "floor_divide", "mod", "floor_mod"]
+    text = "".join(f"  %{i} = {name}(%a, %b);\n" for i, name in enumerate(names))
+    tensor = f"Tensor[(4096), {dtype}]"
+    results = run(f"def @main(%a: {tensor}, %b: {tensor}) {{\n{text}  ({fields(names)})\n}}", target, a=a, b=b)
+    exact = [(int(x), int(y)) for x, y in zip(a, b)]
+    floor = [x // y if y != 0 else 0 for x, y in exact]
+    whole = [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) if y != 0 else 0 for x, y in exact]
+    for name, result in zip(names, results):
+        quotients = floor if name.startswith("floor") else whole
+        rest = [x - q * y if y != 0 else 0 for (x, y), q in zip(exact, quotients)]
+        expected = np.array(quotients if "divide" in name else rest, object) & (2**limits.bits - 1)
+        np.testing.assert_array_equal(result.astype(object) & (2**limits.bits - 1), expected, name)

@@ -395,6 +395,22 @@ Value* FunctionCodegen::SafeDivisor(DataType dtype, Value* a, Value* b, Value** 
   return b_.CreateSelect(bad, one, b);
 }
 
+/// The quotients of vectors of integers, towards zero, by division of floating-point numbers: processors have no other
+/// one for vectors. They are exact: a quotient that isn't whole differs from the next whole number by 1 / b at least,
+/// which is more than what rounding adds while a has fewer bits than a mantissa. Null: there is no such type.
+Value* FunctionCodegen::VectorQuotient(DataType dtype, Value* a, Value* b) {
+  constexpr int kOfDouble = 32, kOfFloat = 16;
+  if (dtype.lanes() < 2 || dtype.bits() > kOfDouble) return nullptr;
+  const llvm::IRBuilderBase::FastMathFlagGuard guard(b_);
+  b_.clearFastMathFlags();
+  llvm::Type* element = dtype.bits() <= kOfFloat ? b_.getFloatTy() : b_.getDoubleTy();
+  llvm::Type* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(dtype.lanes()));
+  if (dtype.is_uint()) {
+    return b_.CreateFPToUI(b_.CreateFDiv(b_.CreateUIToFP(a, type), b_.CreateUIToFP(b, type)), a->getType());
+  }
+  return b_.CreateFPToSI(b_.CreateFDiv(b_.CreateSIToFP(a, type), b_.CreateSIToFP(b, type)), a->getType());
+}
+
 /// x / 0 and x % 0 are 0; MIN / -1 is MIN and MIN % -1 is 0.
 Value* FunctionCodegen::IntDivide(const PrimExpr& ea, const PrimExpr& eb, bool floor, bool remainder) {
   const DataType dtype = ea.dtype();
@@ -409,6 +425,9 @@ Value* FunctionCodegen::IntDivide(const PrimExpr& ea, const PrimExpr& eb, bool f
   auto finish = [&](Value* result) {
     return is_zero == nullptr ? result : b_.CreateSelect(is_zero, IntConstant(dtype, 0), result);
   };
+  Value* quotient = constant == nullptr ? VectorQuotient(dtype, a, b) : nullptr;
+  const auto rest_of = [&](Value* of) { return b_.CreateSub(a, b_.CreateMul(of, b)); };
+  if (quotient != nullptr && (unsigned_values || !floor)) return finish(remainder ? rest_of(quotient) : quotient);
   if (unsigned_values) return finish(remainder ? b_.CreateURem(a, b) : b_.CreateUDiv(a, b));
   if (floor && constant != nullptr && *constant > 0 && (*constant & (*constant - 1)) == 0) {
     if (remainder) return b_.CreateAnd(a, IntConstant(dtype, static_cast<uint64_t>(*constant - 1)));
@@ -416,8 +435,8 @@ Value* FunctionCodegen::IntDivide(const PrimExpr& ea, const PrimExpr& eb, bool f
                          IntConstant(dtype, static_cast<uint64_t>(std::countr_zero(static_cast<uint64_t>(*constant)))));
   }
   if (!floor) return finish(remainder ? b_.CreateSRem(a, b) : b_.CreateSDiv(a, b));
-  Value* quotient = b_.CreateSDiv(a, b);
-  Value* rest = b_.CreateSub(a, b_.CreateMul(quotient, b));
+  if (quotient == nullptr) quotient = b_.CreateSDiv(a, b);
+  Value* rest = rest_of(quotient);
   Value* zero = IntConstant(dtype, 0);
   Value* opposite = b_.CreateICmpSLT(b_.CreateXor(rest, b), zero);
   Value* adjust = b_.CreateAnd(b_.CreateICmpNE(rest, zero), opposite);

@@ -168,6 +168,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   bool IsNonNegative(const PrimExpr& e) const;
   Value* IntDivide(const PrimExpr& a, const PrimExpr& b, bool floor, bool remainder);
   Value* SafeDivisor(DataType dtype, Value* a, Value* b, Value** is_zero);
+  Value* VectorQuotient(DataType dtype, Value* a, Value* b);
   Value* Sum(const tir::AddNode* op);
   /// a + b or a - b; with ModuleBuilder::multiply_adds one instruction where an operand is a product.
   Value* FloatSum(const PrimExpr& ea, Value* a, const PrimExpr& eb, Value* b, bool subtract);
