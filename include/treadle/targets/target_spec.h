@@ -17,6 +17,7 @@
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/dlpack.h"
 #include "treadle/runtime/module.h"
+#include "treadle/schedule/short_form.h"
 #include "treadle/tir/function.h"
 
 namespace treadle::targets {
@@ -90,12 +91,6 @@ struct LoweringTraits {
 
 using Functions = std::vector<tir::PrimFunc>;
 
-/// A schedule of a function for some of the sizes that it takes.
-struct ShortForm {
-  PrimExpr condition;  ///< in terms of the function's dimensions: whether it is for a run's
-  tir::PrimFunc func;
-};
-
 struct TargetSpec {
   /// Name, documentation, options, default keys, names of ready-made targets, and the machine model.
   TargetKind kind;
@@ -120,7 +115,7 @@ struct TargetSpec {
   /// (treadle/schedule/analysis.h). Null: functions run as they are.
   std::function<tir::PrimFunc(const tir::PrimFunc& func, const Target& target)> schedule;
   /// Another schedule for runs in which dimensions are short; nothing where that makes no difference. Null: none.
-  std::function<std::optional<ShortForm>(const tir::PrimFunc& func, const Target& target)> schedule_short;
+  std::function<std::optional<schedule::ShortForm>(const tir::PrimFunc& func, const Target& target)> schedule_short;
   LoweringTraits lowering;
 
   // ---- Code ----

@@ -200,7 +200,7 @@ bool ReduceColumns(Schedule& sch, const BlockRV& block) {
   return true;
 }
 
-std::optional<targets::ShortForm> Scheduled(const tir::PrimFunc& func) {
+std::optional<schedule::ShortForm> Scheduled(const tir::PrimFunc& func) {
   tir::Schedule sch(func);
   InlineInjective(sch);
   const Rows rows = FindRows(sch);
@@ -219,13 +219,13 @@ std::optional<targets::ShortForm> Scheduled(const tir::PrimFunc& func) {
     if (epilogue.defined()) MoveAcross(sch, epilogue, rows.extent);
   }
   const PrimExpr few = tir::make_const(rows.extent.dtype(), rows.few);
-  return targets::ShortForm{tir::less_equal(rows.extent, few), sch.func()};
+  return schedule::ShortForm{tir::less_equal(rows.extent, few), sch.func()};
 }
 
 }  // namespace
 }  // namespace cpu
 
-std::optional<targets::ShortForm> ScheduleShortRows(const tir::PrimFunc& func) {
+std::optional<schedule::ShortForm> ScheduleShortRows(const tir::PrimFunc& func) {
   try {
     return cpu::Scheduled(func);
   } catch (const tir::ScheduleError& e) {
