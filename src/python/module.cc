@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
 #include <map>
 
 #include "python/api.h"
@@ -37,6 +36,11 @@ std::map<std::string, nb::object>& ErrorClasses() {
   return *classes;
 }
 
+/// What a message quotes may be bytes of any kind.
+nb::object QuotingText(const std::string& text) {
+  return nb::steal<nb::object>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 void Translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
@@ -44,13 +48,12 @@ void Translate(const std::exception_ptr& pointer, void*) {
     auto& classes = ErrorClasses();
     auto it = classes.find(error.kind());
     nb::object cls = it == classes.end() ? classes.at("Error") : it->second;
-    // What a message quotes may be bytes of any kind.
-    auto text = nb::steal<nb::object>(
-        PyUnicode_DecodeUTF8(error.what(), static_cast<Py_ssize_t>(std::strlen(error.what())), "replace"));
-    nb::object instance = cls(text);
+    nb::object instance = cls(QuotingText(error.what()));
     instance.attr("exit_code") = static_cast<int>(error.code());
     if (const auto* unsupported = dynamic_cast<const UnsupportedOpError*>(&error)) {
-      instance.attr("nodes") = unsupported->nodes();
+      nb::list nodes;
+      for (const std::string& node : unsupported->nodes()) nodes.append(QuotingText(node));
+      instance.attr("nodes") = nodes;
     }
     PyErr_SetObject(cls.ptr(), instance.ptr());
   }

@@ -177,3 +177,14 @@ def test_results_that_are_too_large():
     assert model.run(None, {**feeds, "n": INT64([2])})[0].shape == (8,)
     with pytest.raises(tvm.error.RuntimeError, match=r"^node 'it' \(Tile\): a buffer of \d+ bytes was asked for; the limit is"):
         model.run(None, {**feeds, "n": INT64([1 << 42])})
+
+
+def test_refusals_quote_attributes_that_are_not_utf8():
+    """The error's list of nodes couldn't be made: a UnicodeDecodeError came in its place."""
+    node = helper.make_node("CDist", ["x", "x"], ["y"], domain="com.microsoft", metric=b"\xff\xfe")
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
+    with pytest.raises(tvm.UnsupportedOpError, match="the metric \ufffd\ufffd isn't implemented") as caught:
+        tvm.compile(model)
+    assert "\ufffd\ufffd" in caught.value.nodes[0]
