@@ -82,7 +82,8 @@ def test_products_with_one_column():
     _check(_model("MatMul", [3, 3]), batches, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("op, attributes, test", [("ReduceSum", {}, "<= 8i64"), ("Transpose", {"perm": [1, 0]}, "<= 4i64")])
+@pytest.mark.parametrize("op, attributes, test", [("ReduceSum", {}, "<= 8i64"), ("Transpose", {"perm": [1, 0]}, "<= 4i64"),
+                                                  ("Softmax", {"axis": 1}, "<= 8i64"), ("Softmax", {"axis": 0}, "<= 4i64")])
 def test_a_run_decides(op, attributes, test, tmp_path):
     onnx.save(_model(op, [2], constants=[[-1]] if op == "ReduceSum" else (), **attributes), tmp_path / "m.onnx")
     command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--dump", "tir", "--dump-dir", tmp_path]

@@ -120,7 +120,9 @@ Rows FindRows(Schedule& sch) {
     has_neighbours = has_neighbours || across >= 0;
     if (rows.extent.defined() && !StructuralEqual(rows.extent, extent)) return Rows();
     rows.extent = extent;
-    if (!IsReduction(sch, block)) rows.few = kFewMoved;
+    // Of a softmax elements cost as much as a reduction of them, but vectors along columns have to be worth it, too.
+    const bool of_columns = IsReduction(sch, block) && static_cast<size_t>(axis) < SpatialAxesOf(node);
+    if (of_columns || !(IsReduction(sch, block) || IsOfSoftmax(sch, block))) rows.few = kFewMoved;
   }
   return has_neighbours && MayBeShort(rows.extent, rows.few) ? rows : Rows();
 }
