@@ -124,7 +124,7 @@ void DeclaredTypes::CheckInitializers(const Graph& graph) const {
       if (!dtype) continue;
       Array<PrimExpr> shape;
       for (int64_t dim : it->second->dims) shape.push_back(PrimExpr(dim));
-      CheckTensor(declared, *dtype, shape, same_sizes_, "initializer");
+      CheckTensor(declared, dtype, shape, same_sizes_, "initializer");
     }
   }
 }

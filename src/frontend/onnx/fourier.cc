@@ -57,7 +57,7 @@ Term WholeSpectrum(const Numbers& x, const Term& length) {
   const Term half = CutOrPadded(x.x, axis, FloorDiv(length, 2) + 1);
   // Number k beyond the half mirrors number length - k.
   const Term back = length - Iota(length), at = Min(Iota(length), back);
-  const Term all = half.Op("take", at, {{"axis", int64_t{axis}}, {"mode", std::string("clip")}});
+  Term all = half.Op("take", at, {{"axis", int64_t{axis}}, {"mode", std::string("clip")}});
   if (x.parts == 1) return all;
   const Term beyond = Iota(length) > back;
   const Term sign = (beyond.As(x.x.dtype()) * -2.0 + 1.0).Expand(1);
