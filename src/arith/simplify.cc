@@ -203,6 +203,19 @@ LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y
         return quotient;
       }
     }
+    // Of a sum, (n + 2): x = y * q + rest, where q is what one of its terms is multiplied by in x.
+    for (const Term& term : y.terms) {
+      LinearForm quotient, others;
+      SplitByTerm(x, term, &quotient, &others);
+      if (quotient.is_const() && quotient.constant == 0) continue;
+      const auto product = LinearForm::Product(quotient, y);
+      if (!product) continue;
+      LinearForm rest = x, gap = y;
+      rest.Add(*product, -1);
+      gap.Add(rest, -1);
+      gap.constant -= 1;
+      if (ProveNonNegative(rest) && ProveNonNegative(gap)) return quotient;
+    }
     return atom(x);
   }
   int64_t c = y.constant;

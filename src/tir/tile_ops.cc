@@ -14,7 +14,9 @@ namespace {
 /// Of a product without steps; each of those adds two.
 constexpr size_t kArguments = 11, kPresent = 10;
 
-PrimExpr PlaceAddress(const BufferLoad& place) { return CallIntrin(DataType::Handle(), "tir.address_of", {place, place}); }
+PrimExpr PlaceAddress(const BufferLoad& place) {
+  return CallIntrin(DataType::Handle(), "tir.address_of", {place, place});
+}
 
 /// Pointers to the first element, with the last one as the end of what is used (tir.address_of), and to the next row.
 void AddOperand(const TileProduct::Operand& operand, Array<PrimExpr>* args) {
@@ -42,11 +44,6 @@ void CheckSizes(const TileProduct& product) {
   if (positive && product.words % kTileRows == 0) return;
   throw ShapeError(StrCat("a tile product has rows, panels, and words in multiples of ", kTileRows, ", not ",
                           product.rows, ", ", product.panels, " and ", product.words));
-}
-
-void CheckSteps(const TileProduct& product) {
-  if (product.present.defined() && !product.steps.empty())
-    throw Error("a tile product of runs of words has all of its rows");
 }
 
 void CheckTypes(const TileProduct& product, bool bytes) {
@@ -80,7 +77,6 @@ PrimExpr tile_product(const TileProduct& product) {
     throw DTypeError(StrCat("tiles are summed in int32 or float32, not ", sum));
   }
   CheckSizes(product);
-  CheckSteps(product);
   Array<PrimExpr> args;
   AddOperand(product.c, &args);
   args.push_back(PlaceAddress(product.c_panel));
@@ -116,7 +112,6 @@ std::optional<TileProduct> TileProductOf(const CallNode* call) {
     product.steps.push_back({number(i + 1), PlaceOf(call->args[i], 0)});
   }
   CheckSizes(product);
-  CheckSteps(product);
   CheckTypes(product, IsCallTo(call, "tir.tile_dot_bytes"));
   return product;
 }

@@ -29,6 +29,19 @@ TEST_F(SimplifyTest, SplitIndexIsRecovered) {
   ExpectSame(tir::floormod(fused, 8), j);
 }
 
+TEST_F(SimplifyTest, IndexOfRowsWithAMarginIsRecovered) {
+  Var rows("rows"), width("width"), row("row"), column("column"), beyond("beyond");
+  Analyzer a;
+  a.Bind(row, Range(rows));
+  a.Bind(column, Range(width + 2));
+  a.Bind(beyond, Range(width + 3));
+  const PrimExpr pitch = width + 2;
+  EXPECT_TRUE(ExprDeepEqual(a.Simplify(tir::floordiv(row * pitch + column, pitch)), row));
+  EXPECT_TRUE(ExprDeepEqual(a.Simplify(tir::floormod(row * pitch + column, pitch)), column));
+  EXPECT_FALSE(ExprDeepEqual(a.Simplify(tir::floordiv(row * pitch + beyond, pitch)), row));
+  EXPECT_FALSE(ExprDeepEqual(a.Simplify(tir::floordiv(row * pitch + column - 1, pitch)), row));
+}
+
 TEST_F(SimplifyTest, DivModPairIsRecovered) {
   Var f("f");
   ExpectSame(tir::floordiv(f, 7) * 7 + tir::floormod(f, 7), f);

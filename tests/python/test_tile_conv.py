@@ -167,6 +167,42 @@ def test_batches_of_open_size(case, tmp_path):
     np.testing.assert_array_equal(y[: len(expected)], expected)
 
 
+def open_sizes(model, dims):
+    for d in dims:
+        model.graph.input[0].type.tensor_type.shape.dim[d].dim_param = f"d{d}"
+    return model
+
+
+@pytest.mark.parametrize("target", [WRITTEN_OUT, pytest.param(TILES, marks=needs_x86)])
+@pytest.mark.parametrize("case", CASES)
+def test_images_of_open_size(case, target, instructions, tmp_path):  # noqa: F811
+    _, size, _, _, stride, pad, dilation, _, *groups = CASES[case]
+    model, inputs, expected = bytes_conv(*CASES[case])
+    weight = numpy_helper.to_array(model.graph.initializer[0]).astype(np.int64)
+    assert record_of(open_sizes(model, (0, 2, 3)), target, "qnn_conv2d.tiles", tmp_path)
+    compiled = treadle.compile(model, target=target)
+    np.testing.assert_array_equal(compiled.run(None, inputs)[0], expected)
+    for rows, columns in ((1, size[1]), (size[0] + 9, 1), (40, 31)):
+        tall = np.resize(inputs["x"], (2, inputs["x"].shape[1], rows + size[0], columns + size[1]))
+        (y,) = compiled.run(None, {"x": tall})
+        np.testing.assert_array_equal(y, reference(tall.astype(np.int64) - 131, weight, stride, pad, dilation, *groups))
+
+
+@pytest.mark.parametrize("dims", [(2,), (3,), (0, 2)])
+@pytest.mark.parametrize("case", ["window", "strided", "strips"])
+def test_images_of_one_open_size(case, dims, tmp_path):
+    model, inputs, expected = pairs_conv(*CASES[case])
+    assert record_of(open_sizes(model, dims), WRITTEN_OUT, "conv2d.pair_tiles", tmp_path, "--precision", "bf16")
+    (y,) = treadle.compile(model, target=WRITTEN_OUT, precision="bf16").run(None, inputs)
+    assert snr(expected, y) > 110
+
+
+def test_images_of_no_rows(tmp_path):
+    model, inputs, _ = bytes_conv(*CASES["window"])
+    compiled = treadle.compile(open_sizes(model, (0, 2, 3)), target=WRITTEN_OUT)
+    assert compiled.run(None, {"x": inputs["x"][:0]})[0].shape[0] == 0
+
+
 def test_weights_with_a_zero_point():
     model, inputs, expected = bytes_conv(*CASES["window"], weight_zero=-5)
     np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)

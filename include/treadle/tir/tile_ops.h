@@ -36,7 +36,7 @@ struct TileProduct {
   int64_t panels = 1;
   int64_t words = kTileRows;  ///< of a run; a multiple of kTileRows
   std::vector<Step> steps;
-  /// Rows of a that are there, at least one; further ones aren't read, their sums are undefined. Null: all are there.
+  /// Rows of a that are there; further ones aren't read, their sums are undefined. Null: all are there.
   PrimExpr present{ObjectPtr<Object>()};
 
   /// Runs of words.

@@ -57,6 +57,25 @@ class TileBuilder {
     for (const Step& level : levels_) runs_ *= level.extent;
   }
 
+  /// The product, in registers that are set up for it; nothing where no rows are there.
+  void Emit(const Sums& c, const Operand& a, const Operand& b) {
+    auto all = [&] {
+      Configure();
+      Run(c, a, b);
+      b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
+    };
+    if (present_ == nullptr) return all();
+    llvm::Function* function = b_.GetInsertBlock()->getParent();
+    auto* inside = llvm::BasicBlock::Create(module_->getContext(), "tile.rows", function);
+    auto* after = llvm::BasicBlock::Create(module_->getContext(), "tile.none", function);
+    b_.CreateCondBr(b_.CreateICmpSGT(present_, Number(0)), inside, after);
+    b_.SetInsertPoint(inside);
+    all();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+
+ private:
   /// All registers have 64 bytes in a row, those of the right operand 16 rows.
   void Configure() {
     std::vector<uint8_t> config(64, 0);
@@ -71,24 +90,18 @@ class TileBuilder {
     global->setAlignment(llvm::Align(64));
     b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {present_ == nullptr ? global : WithRows(global)});
   }
-  void Release() { b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {}); }
-
   void Run(const Sums& c, const Operand& a, const Operand& b) {
     InTwos(panels_, [&](Value* panel, int64_t width) {
       const Operand columns{Offset(b.begin, b_.CreateMul(panel, b.stride)), b.stride};
       const Sums to{{Offset(c.begin, b_.CreateMul(panel, c.panel_stride)), c.stride}, c.panel_stride};
       InParts([&](const Part& part) {
-        InBlocks([&](std::vector<Value*> rows, Value* number) {
-          if (present_ != nullptr) {
-            for (Value*& row : rows) row = Least(row, last_);
-          }
+        InBlocks([&](const std::vector<Value*>& rows, Value* number) {
           Block(to, a, columns, rows, static_cast<int>(width), part, number);
         });
       });
     });
   }
 
- private:
   /// Iterations of the outermost level that all rows use before the next ones, so that the right operand's stay in the
   /// L1 cache. Sums of all parts but the first begin with those in memory.
   struct Part {
@@ -117,6 +130,11 @@ class TileBuilder {
 
   void Loop(int64_t count, const std::function<void(Value*)>& body) {
     if (count == 1) return body(Number(0));
+    Loop(Number(count), body);
+  }
+
+  /// At least one iteration.
+  void Loop(Value* count, const std::function<void(Value*)>& body) {
     llvm::Function* function = b_.GetInsertBlock()->getParent();
     auto* before = b_.GetInsertBlock();
     auto* inside = llvm::BasicBlock::Create(module_->getContext(), "tile.loop", function);
@@ -128,7 +146,7 @@ class TileBuilder {
     body(index);
     Value* next = b_.CreateNSWAdd(index, Number(1));
     index->addIncoming(next, b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateICmpSLT(next, Number(count)), inside, after);
+    b_.CreateCondBr(b_.CreateICmpSLT(next, count), inside, after);
     b_.SetInsertPoint(after);
   }
 
@@ -143,6 +161,13 @@ class TileBuilder {
   /// Where one or two tiles of rows begin, and the number of the block.
   void InBlocks(const std::function<void(const std::vector<Value*>&, Value*)>& block) {
     if (rows_ <= kRows) return block({Number(0)}, Number(0));
+    if (present_ != nullptr) {
+      Value* count = b_.CreateAdd(Least(present_, Number(rows_)), Number(2 * kRows - 1));
+      return Loop(b_.CreateUDiv(count, Number(2 * kRows)), [&](Value* i) {
+        Value* row = b_.CreateMul(i, Number(2 * kRows));
+        block({Least(row, last_), Least(b_.CreateAdd(row, Number(kRows)), last_)}, i);
+      });
+    }
     const int64_t whole = rows_ / kRows;
     const bool rest = rows_ % kRows != 0;
     InTwos(rest ? whole - 1 : whole, [&](Value* tile, int64_t height) {
@@ -277,9 +302,7 @@ Value* FunctionCodegen::TileCall(const tir::CallNode* op) {
   TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps), present, !computed);
   const TileBuilder::Sums c{operand(product->c), bytes_of(tir::TilePanelStride(*product), product->c.first->buffer)};
   const auto a = operand(product->a), b = operand(product->b);
-  builder.Configure();
-  builder.Run(c, a, b);
-  builder.Release();
+  builder.Emit(c, a, b);
   return b_.getInt32(0);
 }
 

@@ -10,6 +10,10 @@
 // copied: the rows of a tile are read from the padded input, each from a pixel further on, so that they overlap.
 //
 // As many groups become one as fill lines and panels; weights between the channels of different ones are zeros.
+//
+// Of images whose size only the run knows, strips have lines of their own, in which taps along H lie, too, so that
+// nothing but the number of pixels depends on the size. A strip's pixels are computed in chunks, the last of which has
+// the rows that are left.
 #include <algorithm>
 
 #include "ops/infer.h"
@@ -49,9 +53,13 @@ int64_t MergedGroups(const ConvProblemNode& p) {
   return GroupsOfTiles(p.groups, p.ic / p.groups, p.oc / p.groups, p.dtype.bytes());
 }
 
+/// Of images whose size only the run knows: rows of a strip, pixels that are a product's.
+constexpr int64_t kOpenStrip = 8, kOpenRows = 128;
+
 /// How a convolution becomes products of tiles.
 struct Form {
   DataType dtype;
+  bool is_static;                ///< else strips have kOpenStrip rows, in chunks of kOpenRows pixels at most
   int64_t groups;                ///< once they are merged
   int64_t batch, block, blocks;  ///< block: channels of a block of the data; blocks of a group
   int64_t kh, kw, pitch;         ///< the kernel; pixels from one row of outputs to the next
@@ -60,6 +68,7 @@ struct Form {
   int64_t row_taps = 0;              ///< of few channels: pixels in lines for a row of the kernel, some beyond it
   bool in_place = false;             ///< of these, lines are read from padded rows
   bool windows;                      ///< lines hold all taps of a window
+  bool spread;                       ///< taps along H have lines of their own
   int64_t elements;                  ///< of a line
   int64_t lines, taps_h, taps_w;     ///< of a pixel and group; taps that are pixels further on
   int64_t strip_rows, strips, rows;  ///< rows of outputs in a strip; rows of its product
@@ -68,6 +77,7 @@ struct Form {
   /// Of a problem with blocks of channels.
   Form(const ConvProblemNode& p, int64_t ic_block)
       : dtype(p.dtype),
+        is_static(p.is_static()),
         groups(p.groups / std::max<int64_t>(1, MergedGroups(p))),
         batch(std::max<int64_t>(1, p.batch)),
         block(ic_block),
@@ -84,24 +94,30 @@ struct Form {
     if (blocks == 1 && block * dtype.bytes() < kCopiedBytes && kCopiedBytes % (block * dtype.bytes()) == 0 &&
         dilation_w == 1) {
       unit = kCopiedBytes / dtype.bytes();
-      in_place = p.ow >= kLeastInPlace;
+      in_place = is_static && p.ow >= kLeastInPlace;
       row_taps = RoundUp(kw * block, in_place ? elements : unit) / block;
     }
     const int64_t of_pixel = CeilDiv(blocks * block, elements);
     const int64_t of_window = CeilDiv(blocks * block * kh * (row_taps > 0 ? row_taps : kw), elements);
     windows = (row_taps > 0 && !in_place) || stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
     windows = windows && !in_place;
-    lines = windows ? of_window : in_place ? row_taps * block / elements : of_pixel;
-    taps_h = windows ? 1 : kh;
+    spread = !is_static && !windows;
+    lines = windows ? of_window : in_place ? row_taps * block / elements : spread ? of_pixel * kh : of_pixel;
+    taps_h = windows || spread ? 1 : kh;
     taps_w = windows || in_place ? 1 : kw;
-    pitch = taps_w == 1 ? p.ow : p.ow + (kw - 1) * dilation_w;
-    strip_rows = in_place ? 1 : p.oh;
-    while (strip_rows > 1 && (p.oh % strip_rows != 0 || strip_rows * pitch > kMostRows)) --strip_rows;
-    strips = p.oh / strip_rows;
-    rows = (strip_rows - 1) * pitch + p.ow;
+    const int64_t oh = is_static ? p.oh : kOpenExtent, ow = is_static ? p.ow : kOpenExtent;
+    pitch = ow + Between();
+    strip_rows = in_place ? 1 : is_static ? oh : kOpenStrip;
+    while (is_static && strip_rows > 1 && (oh % strip_rows != 0 || strip_rows * pitch > kMostRows)) --strip_rows;
+    strips = CeilDiv(oh, strip_rows);
+    rows = (strip_rows - 1) * pitch + ow;
   }
+  /// Pixels between the rows of outputs.
+  int64_t Between() const { return taps_w == 1 ? 0 : (kw - 1) * dilation_w; }
   /// Runs of 16 words of k.
   int64_t Runs() const { return lines * taps_h * taps_w; }
+  /// Rows of a call's product.
+  int64_t Chunk() const { return is_static ? rows : kOpenRows; }
   /// Pixels that a strip reads after the first of a product's rows.
   int64_t Beyond() const { return (taps_h - 1) * dilation_h * pitch + (taps_w - 1) * dilation_w; }
   /// Pixels of an image as it is copied.
@@ -115,6 +131,8 @@ struct Form {
  private:
   /// Rows of a product: their sums of some panels stay in the L2 cache.
   static constexpr int64_t kMostRows = 512;
+  /// Of images whose size only the run knows: the extent for which costs are computed.
+  static constexpr int64_t kOpenExtent = 28;
   /// Outputs of a row, of which two tiles are full.
   static constexpr int64_t kLeastInPlace = 32;
 };
@@ -129,14 +147,28 @@ Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel
   });
 }
 
+/// The sizes of a computation that only the run may know.
+struct Extents {
+  PrimExpr oh, ow, pitch;
+  PrimExpr strips, strip;  ///< strip: pixels of one
+  Extents(const Form& form, const TensorTypeNode* type)
+      : oh(type->shape[2]),
+        ow(type->shape[3]),
+        pitch(ow + Index(form.Between())),
+        strips(form.is_static ? Index(form.strips) : tir::ceildiv(oh, Index(form.strip_rows))),
+        strip(Index(form.strip_rows) * pitch) {}
+};
+
 /// (N, H, W * channels): few channels of padded data, with pixels that lines hold beyond the last window. A stage that
 /// isn't made where it is read, so that lines are copies of its parts.
-Tensor PaddedRows(const Form& form, const ConvProblemNode& p, const Tensor& data, const PrimExpr& value) {
+Tensor PaddedRows(const Form& form, const ConvProblemNode& p, const Extents& extents, const Tensor& data,
+                  const PrimExpr& value) {
   // Lines end beyond the last row of the kernel, where weights are zeros.
   const int64_t last_tap =
       form.in_place ? form.kh - 1 : (form.lines * form.elements - 1) / (form.row_taps * form.block);
-  const int64_t rows = (p.oh - 1) * p.stride_h + last_tap * p.dilation_h + 1;
-  const int64_t columns = (p.ow - 1) * p.stride_w + form.row_taps;
+  const PrimExpr rows_out = form.is_static ? extents.oh : extents.strips * Index(form.strip_rows);
+  const PrimExpr rows = (rows_out - Index(1)) * Index(p.stride_h) + Index(last_tap * p.dilation_h + 1);
+  const PrimExpr columns = (extents.ow - Index(1)) * Index(p.stride_w) + Index(form.row_taps);
   auto element = [&](const Array<Var>& i) {
     const PrimExpr h = PrimExpr(i[1]) - Index(p.pad_t);
     const PrimExpr w = tir::floordiv(PrimExpr(i[2]), Index(form.block)) - Index(p.pad_l);
@@ -144,7 +176,7 @@ Tensor PaddedRows(const Form& form, const ConvProblemNode& p, const Tensor& data
     return tir::if_then_else(inside, data(i[0], Index(0), h, w, tir::floormod(PrimExpr(i[2]), Index(form.block))),
                              value);
   };
-  return te::Compute({data->shape[0], Index(rows), Index(columns * form.block)}, element, "padded_rows", "",
+  return te::Compute({data->shape[0], rows, columns * Index(form.block)}, element, "padded_rows", "",
                      StageAttrs(KindOf(p.dtype).kernel, "pad"), {"n", "h", "w"});
 }
 
@@ -156,16 +188,22 @@ PrimExpr ElementOfRow(const Form& form, const Tensor& rows, const PrimExpr& n, c
   return rows(n, h, column * Index(form.stride_w * form.block) + tir::floormod(at, taps));
 }
 
-/// (N, lines, pixels, elements of a line): what windows read. `value`: what pads hold.
-Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Tensor& data, const PrimExpr& value) {
+/// (N, lines, pixels, elements of a line): what windows read; of open sizes (N, strips, lines, pixels of a strip,
+/// elements). `value`: what pads hold.
+Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Extents& extents, const Tensor& data,
+               const PrimExpr& value) {
+  const size_t at_strip = 1, at_line = form.is_static ? 1 : 2;
   auto element = [&](const Array<Var>& i) {
-    const PrimExpr pixel = i[2], row = tir::floordiv(pixel, Index(form.pitch)),
-                   column = tir::floormod(pixel, Index(form.pitch));
-    const PrimExpr at = tir::floormod(PrimExpr(i[1]), Index(form.lines)) * Index(form.elements) + i[3];
+    const PrimExpr pixel = i[at_line + 1], column = tir::floormod(pixel, extents.pitch);
+    PrimExpr row = tir::floordiv(pixel, extents.pitch);
+    if (!form.is_static) row = PrimExpr(i[at_strip]) * Index(form.strip_rows) + row;
+    const PrimExpr line = tir::floormod(PrimExpr(i[at_line]), Index(form.lines));
+    const PrimExpr at = (form.spread ? tir::floordiv(line, Index(form.kh)) : line) * Index(form.elements) + i.back();
     if (form.row_taps > 0) return ElementOfRow(form, data, i[0], row, column, at);
     const PrimExpr height = data->shape[2], width = data->shape[3];
     PrimExpr unit = tir::floordiv(at, Index(form.block)), tap_row = Index(0), tap_column = Index(0);
     const PrimExpr lane = tir::floormod(at, Index(form.block));
+    if (form.spread) tap_row = tir::floormod(line, Index(form.kh)) * Index(form.dilation_h);
     if (form.windows) {
       tap_column = tir::floormod(unit, Index(form.kw)) * Index(form.dilation_w);
       unit = tir::floordiv(unit, Index(form.kw));
@@ -175,12 +213,16 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Tensor& data, c
     const PrimExpr h = row * Index(form.stride_h) + tap_row - Index(p.pad_t);
     const PrimExpr w = column * Index(form.stride_w) + tap_column - Index(p.pad_l);
     const PrimExpr inside = unit < Index(form.blocks) && h >= Index(0) && h < height && w >= Index(0) && w < width;
-    const PrimExpr first = tir::floordiv(PrimExpr(i[1]), Index(form.lines)) * Index(form.blocks);
+    const PrimExpr first = tir::floordiv(PrimExpr(i[at_line]), Index(form.lines)) * Index(form.blocks);
     return tir::if_then_else(inside, data(i[0], first + unit, h, w, lane), value);
   };
-  const int64_t lines = form.groups * form.lines;
-  return te::Compute({data->shape[0], Index(lines), Index(form.Pixels()), Index(form.elements)}, element, "lines",
-                     tag::kPad, StageAttrs(KindOf(p.dtype).kernel, "lines"), {"n", "line", "pixel", "e"});
+  Array<PrimExpr> shape{data->shape[0], Index(form.groups * form.lines), Index(form.Pixels()), Index(form.elements)};
+  std::vector<std::string> axes{"n", "line", "pixel", "e"};
+  if (!form.is_static) {
+    shape = {shape[0], extents.strips, shape[1], extents.strip + Index(form.Beyond()), shape[3]};
+    axes = {"n", "strip", "line", "pixel", "e"};
+  }
+  return te::Compute(shape, element, "lines", tag::kPad, StageAttrs(KindOf(p.dtype).kernel, "lines"), axes);
 }
 
 /// data (N, IC/ib, H, W, ib); weight (OC/16, lines, taps of the kernel, 16 words, 16); a third operand is what pads
@@ -194,37 +236,43 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const Form form(p, p.ic_block);
   const DataType dtype = data->dtype;
   const PrimExpr pad = inputs.size() > 2 ? inputs[2](Array<PrimExpr>{}) : tir::make_zero(dtype);
-  const Tensor from = form.row_taps > 0 ? PaddedRows(form, p, data, pad) : data;
-  const Tensor lines = form.in_place ? from : LinesOf(form, p, from, pad);
+  const Extents extents(form, type);
+  const Tensor from = form.row_taps > 0 ? PaddedRows(form, p, extents, data, pad) : data;
+  const Tensor lines = form.in_place ? from : LinesOf(form, p, extents, from, pad);
   const te::IterVar line = te::ReduceAxis(tir::Range(Index(form.lines)), "line");
   const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
   const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
+  const int64_t chunk = form.Chunk();
+  auto product = [&](const Array<Var>& i) {
+    const PrimExpr row = PrimExpr(i[3]) * Index(chunk) + i[5];
+    const PrimExpr pixel =
+        row + PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) + PrimExpr(kw->var) * Index(form.dilation_w);
+    const PrimExpr at_line = PrimExpr(i[2]) * Index(form.lines) + line->var;
+    const PrimExpr of_data = PrimExpr(i[1]) * Index(form.stride_h) + PrimExpr(kh->var) * Index(form.dilation_h);
+    const PrimExpr at = row * Index(form.stride_w * form.block) + PrimExpr(line->var) * Index(form.elements);
+    const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
+      const PrimExpr element = PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e);
+      if (form.in_place) return lines(i[0], of_data, at + element);
+      if (form.is_static) return lines(i[0], at_line, PrimExpr(i[1]) * extents.strip + pixel, element);
+      return lines(i[0], i[1], at_line, pixel, element);
+    });
+    const PrimExpr panel = PrimExpr(i[2]) * Index(form.panels) + i[4];
+    const PrimExpr dot = DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, i[6]));
+    return te::Sum(form.is_static ? dot : WhereRow(i[5] < extents.strip - PrimExpr(i[3]) * Index(chunk), dot),
+                   {line, kh, kw, k});
+  };
+  const PrimExpr chunks = form.is_static ? Index(1) : tir::ceildiv(extents.strip, Index(chunk));
   const Tensor sum = te::Compute(
-      {type->shape[0], Index(form.strips), Index(form.groups), Index(form.panels), Index(form.rows), Index(kColumns)},
-      [&](const Array<Var>& i) {
-        const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[4] +
-                               PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) +
-                               PrimExpr(kw->var) * Index(form.dilation_w);
-        const PrimExpr at_line = PrimExpr(i[2]) * Index(form.lines) + line->var;
-        const PrimExpr row = PrimExpr(i[1]) * Index(form.stride_h) + PrimExpr(kh->var) * Index(form.dilation_h);
-        const PrimExpr at =
-            PrimExpr(i[4]) * Index(form.stride_w * form.block) + PrimExpr(line->var) * Index(form.elements);
-        const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
-          const PrimExpr element = PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e);
-          return form.in_place ? lines(i[0], row, at + element) : lines(i[0], at_line, pixel, element);
-        });
-        const PrimExpr panel = PrimExpr(i[2]) * Index(form.panels) + i[3];
-        return te::Sum(DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, i[5])),
-                       {line, kh, kw, k});
-      },
-      "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(KindOf(dtype).kernel, "sum", problem),
-      {"n", "strip", "group", "panel", "row", "oc"});
+      {type->shape[0], extents.strips, Index(form.groups), chunks, Index(form.panels), Index(chunk), Index(kColumns)},
+      product, "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(KindOf(dtype).kernel, "sum", problem),
+      {"n", "strip", "group", "chunk", "panel", "row", "oc"});
   auto output = [&](const Array<Var>& i) {
-    const PrimExpr row = tir::floormod(PrimExpr(i[2]), Index(form.strip_rows)) * Index(form.pitch) + i[3];
+    const PrimExpr row = tir::floormod(PrimExpr(i[2]), Index(form.strip_rows)) * extents.pitch + i[3];
     const PrimExpr group = tir::floordiv(PrimExpr(i[1]), Index(form.panels));
     const PrimExpr panel = tir::floormod(PrimExpr(i[1]), Index(form.panels));
-    return sum(Array<PrimExpr>{i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), group, panel, row, i[4]});
+    return sum(Array<PrimExpr>{i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), group,
+                               tir::floordiv(row, Index(chunk)), panel, tir::floormod(row, Index(chunk)), i[4]});
   };
   return {te::Compute(type->shape, output, "conv2d_tiles_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
 }
@@ -295,10 +343,9 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (!pairs && (p.dtype != DataType::UInt(8) || (IsUnassigned(p) && p.weight_dtype != DataType::Int(8)))) {
     return "operands aren't uint8 and int8";
   }
-  if (!p.is_static()) return "sizes are dynamic";
   if (MergedGroups(p) == 0) return StrCat(p.groups, " groups don't fill tiles");
   if (p.ic < kLeastBlocked && Form(p, InBlock(p, machine)).row_taps == 0) return StrCat(p.ic, " channels");
-  return p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
+  return p.is_static() && p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
 }
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
@@ -392,23 +439,25 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
 
 // ---- The schedule ----
 
-/// What a call computes: a strip's rows by `panels`.
+/// What a call computes: a strip's rows (of open sizes: a chunk of them) by `panels`.
 tir::TensorIntrin StripIntrin(const Form& form, int64_t panels) {
   const int64_t each = PerWord(form.dtype), apart = form.stride_w * form.block;
-  const int64_t down = form.in_place ? form.dilation_h : form.dilation_h * form.pitch, along = form.dilation_w;
+  const int64_t along = form.dilation_w, rows = form.Chunk();
+  const int64_t down = form.in_place ? form.dilation_h : form.dilation_h * form.pitch;
   const Tensor a = te::Placeholder(
-      form.in_place ? Array<PrimExpr>{Index((form.kh - 1) * down + 1),
-                                      Index((form.rows - 1) * apart + form.lines * form.elements)}
-                    : Array<PrimExpr>{Index(form.lines), Index(form.rows + form.Beyond()), Index(form.elements)},
+      form.in_place
+          ? Array<PrimExpr>{Index((form.kh - 1) * down + 1), Index((rows - 1) * apart + form.lines * form.elements)}
+          : Array<PrimExpr>{Index(form.lines), Index(rows + form.Beyond()), Index(form.elements)},
       form.dtype, "a");
   const Tensor b = te::Placeholder(
       {Index(panels), Index(form.lines), Index(form.taps_h), Index(form.taps_w), Index(kLineWords), Index(kColumns)},
       DataType::Int(32), "b");
+  const te::Var present("present", DataType::Int(64));
   const te::IterVar line = te::ReduceAxis(tir::Range(Index(form.lines)), "line");
   const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
   const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
-  Array<PrimExpr> shape{Index(form.rows), Index(kColumns)};
+  Array<PrimExpr> shape{Index(rows), Index(kColumns)};
   if (panels > 1) shape = {Index(panels), shape[0], shape[1]};  // there is no loop over one
   const Tensor c = te::Compute(
       shape,
@@ -421,7 +470,8 @@ tir::TensorIntrin StripIntrin(const Form& form, int64_t panels) {
           return form.in_place ? a(PrimExpr(kh->var) * Index(down), at + element) : a(line->var, pixel, element);
         });
         const PrimExpr right = b(panel, line->var, kh->var, kw->var, k->var, column);
-        return te::Sum(DotOfWords(form.dtype, word, right), {line, kh, kw, k});
+        const PrimExpr dot = DotOfWords(form.dtype, word, right);
+        return te::Sum(form.is_static ? dot : WhereRow(row < present, dot), {line, kh, kw, k});
       },
       "c");
   using At = std::vector<int64_t>;
@@ -432,15 +482,24 @@ tir::TensorIntrin StripIntrin(const Form& form, int64_t panels) {
   step(form.lines, form.in_place ? At{0, form.elements} : At{1, 0, 0});
   step(form.taps_h, form.in_place ? At{down, 0} : At{0, down, 0});
   step(form.taps_w, {0, along, 0});
+  if (!form.is_static) tensors.present = present;
   return TileIntrin(tensors);
 }
 
+/// Of open sizes, whose rows are `pitch` pixels apart.
+void ScheduleOpenLines(Schedule& sch, const std::vector<LoopRV>& copy, const PrimExpr& pitch, double work) {
+  const std::vector<LoopRV> pixels = sch.Split(copy[3], {kRest, pitch});
+  if (copy[2].defined()) sch.Reorder({pixels[0], copy[2], pixels[1]});  // row, line, column
+  if (work > 0) FuseParallel(sch, {copy[0], copy[1]}, work);
+}
+
 /// The copy of lines; `work`: of what reads them, 0 where they are copied within its parallel loop.
-void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, double work) {
-  const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, line, pixel, element
-  const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, PrimExpr(form.pitch)});
-  const std::vector<LoopRV> units = sch.Split(copy[3], {kRest, PrimExpr(form.unit)});
+void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, const PrimExpr& pitch, double work) {
+  const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, (strip,) line, pixel, element
+  const std::vector<LoopRV> units = sch.Split(copy.back(), {kRest, PrimExpr(form.unit)});
   sch.Vectorize(units[1]);
+  if (!form.is_static) return ScheduleOpenLines(sch, copy, pitch, work);
+  const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, pitch});
   if (work == 0) return;
   std::vector<LoopRV> outer;
   for (const LoopRV& loop : {copy[0], copy[1], pixels[0]}) {
@@ -462,12 +521,15 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
       sch.Split(out[1], {PrimExpr(form.groups), PrimExpr(form.panels / plan.nc), PrimExpr(plan.nc)});
   sch.Reorder({strip[0], panels[0], panels[1], panels[2], strip[1], out[3], out[4]});
   sch.ComputeAt(block, panels[1]);
-  const std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[1]);  // n, strip, group, panel, row, oc, line, ..
-  sch.Tensorize(axes[plan.nc > 1 ? 3 : 4], StripIntrin(form, plan.nc));
+  const std::vector<LoopRV> axes =
+      LoopsUnder(sch, block, panels[1]);  // n, strip, group, chunk, panel, row, oc, line, ..
+  sch.Tensorize(axes[plan.nc > 1 ? 4 : 5], StripIntrin(form, plan.nc));
   if (const BlockRV pad = stages.Find("pad"); pad.defined()) ScheduleInjective(sch, pad);
   if (const BlockRV lines = stages.Find("lines"); lines.defined()) {
     if (!plan.ahead) sch.ComputeAt(lines, form.groups > 1 ? panels[0] : strip[0]);
-    ScheduleLines(sch, lines, form, plan.ahead ? work : 0);
+    const PrimExpr width = out[3].defined() ? sch.Get(out[3])->extent : PrimExpr(int64_t{1});
+    const PrimExpr pitch = form.is_static ? PrimExpr(form.pitch) : width + Index(form.Between());
+    ScheduleLines(sch, lines, form, pitch, plan.ahead ? work : 0);
   }
   sch.Vectorize(out[4]);
   std::vector<LoopRV> outer{out[0], strip[0]};

@@ -11,8 +11,8 @@
 
 namespace treadle::ops::cpu {
 
-/// A product whose sums `c` (rows, panels * 16) or (panels, rows, 16) are computed of `a`, in numbers or words, and `b` (panels, .., 16
-/// columns), words in the order in which they are met.
+/// A product whose sums `c` (rows, panels * 16) or (panels, rows, 16) are computed of `a`, in numbers or words, and `b`
+/// (panels, .., 16 columns), words in the order in which they are met.
 struct TileTensors {
   te::Tensor a, b, c;
   std::vector<int64_t> next_row;  ///< of a: where its second row begins
