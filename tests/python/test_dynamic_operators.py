@@ -46,6 +46,25 @@ def test_matmul(shape_a, shape_b, feeds):
           [{"a": floats(*a), "b": floats(*b)} for a, b in feeds])
 
 
+@pytest.mark.parametrize("shape, feeds", [
+    (["b", 7, 6, 5], [(2, 7, 6, 5), (0, 7, 6, 5)]),
+    (["b", "h", "w", 5], [(2, 3, 4, 5), (1, 0, 4, 5)]),
+    (["b", 3, "w", "c", 5], [(2, 3, 4, 2, 5)]),
+    ([1, "h", 6, 5], [(1, 3, 6, 5)]),
+    (["b", 0, 6, 5], [(2, 0, 6, 5)])])
+def test_rows_of_all_batches_are_those_of_one_matrix(shape, feeds):
+    nodes = [helper.make_node("MatMul", ["a", "w"], ["p"]), helper.make_node("Add", ["p", "bias"], ["s"]),
+             helper.make_node("Relu", ["s"], ["y"])]
+    check(nodes, {"a": (FLOAT, shape)}, ["y"], [{"a": floats(*each)} for each in feeds],
+          {"w": floats(5, 9), "bias": floats(9)})
+    model = helper.make_model(helper.make_graph(nodes, "g", [helper.make_tensor_value_info("a", FLOAT, shape)],
+                                                [onnx.ValueInfoProto(name="y")],
+                                                [numpy_helper.from_array(floats(5, 9), "w"),
+                                                 numpy_helper.from_array(floats(9), "bias")]), ir_version=9)
+    text = str(treadle.relay.frontend.from_onnx(model)[0])
+    assert ("reshape" in text) == (0 not in shape)
+
+
 def test_batches_that_do_not_broadcast_are_refused_when_it_runs():
     values = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in (("a", ["p", 2, 3]), ("b", ["q", 3, 2]))]
     model = helper.make_model(helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["y"])], "g", values,

@@ -83,10 +83,37 @@ Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
 /// A dimension as an attribute repeats it: -1 where it isn't known.
 PrimExpr Hint(const PrimExpr& dim) { return IsAnyDim(dim) ? PrimExpr(int64_t{-1}) : dim; }
 
+/// a [.., M, K] times b [K, N], of shapes that aren't known when compiling. All of b is read for the rows of each
+/// batch: where those are few, or those of images, the rows of all batches are those of one matrix.
+Expr RowsByMatrix(NodeImport& n, const Expr& a, const Expr& b, const ProductRule& rule) {
+  constexpr int64_t kFewRows = 128;
+  const Array<PrimExpr>& dims = TypeOf(a)->shape;
+  const size_t rank = dims.size();
+  std::vector<int64_t> shape;  // -1: unknown
+  for (const PrimExpr& dim : dims) shape.push_back(AsConstInt(dim) == nullptr ? -1 : *AsConstInt(dim));
+  const int64_t *columns = AsConstInt(TypeOf(b)->shape[1]), rows = shape[rank - 2], k = shape.back();
+  const auto unknown = std::count(shape.begin(), shape.end(), -1);
+  const bool empty = columns == nullptr || *columns == 0 || k < 1 || std::count(shape.begin(), shape.end(), 0) > 0;
+  const bool one_batch = std::all_of(shape.begin(), shape.end() - 2, [](int64_t size) { return size == 1; });
+  if (empty || one_batch || (rows < 0 ? rank < 4 : rows >= kFewRows)) return Dense(n, rule, a, b, false);
+  const Expr product = Dense(n, rule, n.Reshape(a, {-1, k}), b, false);
+  shape.back() = *columns;
+  if (unknown == 1) return n.Reshape(product, shape);
+  Array<Expr> sizes;
+  Array<PrimExpr> hints;
+  for (size_t d = 0; d + 1 < rank; ++d) {
+    sizes.push_back(n.Reshape(DimOf(n, a, static_cast<int>(d)), {1}));
+    hints.push_back(Hint(dims[d]));
+  }
+  sizes.push_back(n.Const(ArrayOf(std::vector<int64_t>{*columns}, {1}, DataType::Int(64))));
+  hints.push_back(PrimExpr(*columns));
+  return n.Call("dyn.reshape", {product, n.Concat(sizes, 0)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
+}
+
 /// As MatMul, of shapes that aren't known when compiling. Of batch dimensions that neither operand knows, and that may
 /// differ, one may turn out to be 1: both operands are broadcast, which moves them once more.
 Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
-  if (RankOf(b) == 2) return Dense(n, rule, a, b, false);
+  if (RankOf(b) == 2) return RowsByMatrix(n, a, b, rule);
   const int rank = std::max(RankOf(a), RankOf(b));
   if (RankOf(a) < rank) a = n.ExpandDims(a, 0, rank - RankOf(a));
   if (RankOf(b) < rank) b = n.ExpandDims(b, 0, rank - RankOf(b));
