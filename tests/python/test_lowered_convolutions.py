@@ -293,3 +293,20 @@ def test_volumes_of_open_sizes(op, weight, attributes, shape):
     if {"n", "d"} <= {*shape}:
         x = rng.standard_normal([{"n": 0, "d": 4}.get(size, 9 if isinstance(size, str) else size) for size in shape]).astype(np.float32)
         assert compiled(x=x)["y"].shape[0] == 0
+
+
+@pytest.mark.parametrize("kernel", [(1, 1, 1), (3, 3, 3)])
+def test_volumes_of_open_sizes_quantised_at_run_time(kernel):
+    """The division by the scale takes no other operand than a scalar."""
+    rng = np.random.default_rng(5)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("DynamicQuantizeLinear", ["c"], ["y", "scale", "zero"])], "volume",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8, "d", "h", "w"])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, None), helper.make_tensor_value_info("scale", TensorProto.FLOAT, [])],
+        [numpy_helper.from_array(rng.standard_normal((6, 8, *kernel)).astype(np.float32), "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = rng.standard_normal((2, 8, 5, 4, 6)).astype(np.float32)
+    y, scale = ReferenceEvaluator(model).run(None, {"x": x})
+    actual = treadle.compile(model)(x=x)
+    np.testing.assert_allclose(actual["scale"], scale, rtol=1e-5)
+    assert np.abs(actual["y"].astype(int) - y).max() <= 1

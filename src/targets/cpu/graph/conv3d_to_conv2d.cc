@@ -139,7 +139,8 @@ class Flattener : public MixedModeMutator {
       int64_t elements = 1;
       for (const int64_t size : *own) elements *= size;
       if (elements != channels || own->size() > kRank) return Expr();
-      args.push_back(ops::MakeReshape(call->args[1], Ints{channels, 1, 1}));
+      // Some operators take nothing but scalars.
+      args.push_back(own->empty() ? call->args[1] : ops::MakeReshape(call->args[1], Ints{channels, 1, 1}));
     }
     return Opened(Call(call->op, args, call->attrs, call->type_args, call->span), from.deep);
   }
