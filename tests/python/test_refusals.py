@@ -188,3 +188,33 @@ def test_refusals_quote_attributes_that_are_not_utf8():
     with pytest.raises(tvm.UnsupportedOpError, match="the metric \ufffd\ufffd isn't implemented") as caught:
         tvm.compile(model)
     assert "\ufffd\ufffd" in caught.value.nodes[0]
+
+
+@pytest.mark.parametrize("op", ["Loop", "Scan"])
+@pytest.mark.parametrize("length", [3, "n"])
+def test_states_keep_their_type(op, length):
+    """An unrolled loop took the type that the state has after a trip."""
+    value = helper.make_tensor_value_info
+    cast = helper.make_node("Cast", ["v"], ["next"], to=TensorProto.INT64)
+    keep = helper.make_node("Identity", ["k"], ["kept"])
+    if op == "Loop":
+        body = helper.make_graph([keep, cast], "b", [value("i", TensorProto.INT64, []), value("k", TensorProto.BOOL, []),
+                                                     value("v", TensorProto.FLOAT, [2])],
+                                 [value("kept", TensorProto.BOOL, []), value("next", TensorProto.INT64, [2])])
+        trips = np.int64(3) if length == 3 else None
+        node = helper.make_node(op, ["m", "t", "x"], ["y"], name="it", body=body)
+    else:
+        body = helper.make_graph([keep, cast], "b", [value("v", TensorProto.FLOAT, [2]), value("k", TensorProto.FLOAT, [2])],
+                                 [value("next", TensorProto.INT64, [2]), value("kept", TensorProto.FLOAT, [2])])
+        trips = None
+        node = helper.make_node(op, ["x", "s"], ["y", "z"], name="it", body=body, num_scan_inputs=1)
+    inputs = [value("x", TensorProto.FLOAT, [2])]
+    if op == "Scan":
+        inputs.append(value("s", TensorProto.FLOAT, [length, 2]))
+    elif trips is None:
+        inputs.append(value("m", TensorProto.INT64, []))
+    constants = [numpy_helper.from_array(np.asarray(v), k) for k, v in (("t", np.True_), ("m", trips)) if v is not None]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    with pytest.raises(tvm.Error, match="it.*" + op):
+        tvm.compile(model)

@@ -67,6 +67,7 @@ std::optional<std::vector<Expr>> Unroll(NodeImport& n, const Graph& body) {
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     std::vector<Expr> outputs = n.Subgraph("body", inputs, LoopText(n));
     CheckCarriedText(n, 2, carried.size(), 1);
+    for (size_t i = 0; i < carried.size(); ++i) CheckKeptType(n, i, outputs[i + 1], carried[i]);
     go_on = KnownBool(n, outputs[0]);
     if (!go_on) return std::nullopt;
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size()), carried.begin());

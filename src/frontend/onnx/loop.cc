@@ -222,8 +222,15 @@ std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std:
   return outputs;
 }
 
+void CheckKeptType(NodeImport& n, size_t state, const Expr& next, const Expr& before) {
+  const auto *a = before.checked_type().as<TensorTypeNode>(), *b = next.checked_type().as<TensorTypeNode>();
+  if (a == nullptr || b == nullptr || a->dtype == b->dtype) return;
+  n.Invalid(StrCat("state ", state, " is ", b->dtype, " after a trip, and ", a->dtype, " before"));
+}
+
 std::vector<Expr> KeptShapes(NodeImport& n, std::vector<Expr> next, const std::vector<Expr>& states) {
   for (size_t i = 0; i < states.size(); ++i) {
+    CheckKeptType(n, i, next[i], states[i]);
     const TensorTypeNode *a = TypeOf(states[i]), *b = TypeOf(next[i]);
     if (a->shape.size() != b->shape.size()) {
       n.Invalid(StrCat("state ", i, " has rank ", b->shape.size(), " after a trip, and ", a->shape.size(), " before"));

@@ -43,6 +43,9 @@ using LoopTripFn = std::function<LoopTrip(const std::vector<relay::Expr>& carrie
 std::vector<relay::Expr> ImportCountedLoop(NodeImport& n, const std::vector<relay::Expr>& carried,
                                            const relay::Expr& length, const LoopTripFn& trip);
 
+/// Refuses tensors carried from trip to trip whose elements are of another type after one.
+void CheckKeptType(NodeImport& n, size_t state, const relay::Expr& next, const relay::Expr& before);
+
 /// What a trip of a Scan makes of its states, the first values of `next`: they keep their shapes, which is checked in a
 /// run where it isn't known.
 std::vector<relay::Expr> KeptShapes(NodeImport& n, std::vector<relay::Expr> next,
