@@ -197,6 +197,14 @@ def test_images_of_one_open_size(case, dims, tmp_path):
     assert snr(expected, y) > 110
 
 
+@pytest.mark.parametrize("case, dims", [("strided", (2,)), ("window", (2,)), ("few_rows", (2,)), ("wide", (3,)), ("window", (2, 3))])
+def test_open_sizes_are_scheduled(case, dims, tmp_path):
+    """Strips of narrow images are less than a chunk: the product wasn't one of tiles."""
+    model, *_ = bytes_conv(*CASES[case])
+    assert record_of(open_sizes(model, dims), WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path, "--dump", "tir")
+    assert "unscheduled" not in (tmp_path / "tir.tir").read_text()
+
+
 def test_images_of_no_rows(tmp_path):
     model, inputs, _ = bytes_conv(*CASES["window"])
     compiled = treadle.compile(open_sizes(model, (0, 2, 3)), target=WRITTEN_OUT)

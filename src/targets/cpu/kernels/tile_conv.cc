@@ -105,7 +105,7 @@ struct Form {
     lines = windows ? of_window : in_place ? row_taps * block / elements : spread ? of_pixel * kh : of_pixel;
     taps_h = windows || spread ? 1 : kh;
     taps_w = windows || in_place ? 1 : kw;
-    const int64_t oh = is_static ? p.oh : kOpenExtent, ow = is_static ? p.ow : kOpenExtent;
+    const int64_t oh = p.oh >= 0 ? p.oh : kOpenExtent, ow = p.ow >= 0 ? p.ow : kOpenExtent;
     pitch = ow + Between();
     strip_rows = in_place ? 1 : is_static ? oh : kOpenStrip;
     while (is_static && strip_rows > 1 && (oh % strip_rows != 0 || strip_rows * pitch > kMostRows)) --strip_rows;
@@ -116,8 +116,8 @@ struct Form {
   int64_t Between() const { return taps_w == 1 ? 0 : (kw - 1) * dilation_w; }
   /// Runs of 16 words of k.
   int64_t Runs() const { return lines * taps_h * taps_w; }
-  /// Rows of a call's product.
-  int64_t Chunk() const { return is_static ? rows : kOpenRows; }
+  /// Rows of a call's product; of narrow images of known width, those of a strip.
+  int64_t Chunk() const { return is_static ? rows : std::min(kOpenRows, rows); }
   /// Pixels that a strip reads after the first of a product's rows.
   int64_t Beyond() const { return (taps_h - 1) * dilation_h * pitch + (taps_w - 1) * dilation_w; }
   /// Pixels of an image as it is copied.
