@@ -20,9 +20,11 @@ namespace {
 constexpr int64_t kLanes = 16;
 
 /// Vectors of partial results, which don't wait for each other, of a row of `n`.
-int64_t VectorsAtOnce(int64_t n) {
+int64_t VectorsAtOnce(const PrimExpr& n, arith::Analyzer& analyzer) {
+  const int64_t known = DimValue(n);
   for (const int64_t count : {4, 2}) {
-    if (n > count * kLanes && n % (count * kLanes) == 0) return count;
+    const bool several = known < 0 || known > count * kLanes;
+    if (several && analyzer.CanProveEqual(tir::floormod(n, Index(count * kLanes)), 0)) return count;
   }
   return 1;
 }
@@ -175,7 +177,7 @@ SoftmaxStages SoftmaxOfScores(const Tensor& products, const std::function<PrimEx
           [&](const Array<PrimExpr>& i) { return sum(x(ReplaceLast(i, row, {k->var * Index(width) + i[row]})), k); },
           "attention_" + role, te::StageAttrs(kernel, role));
     };
-    const int64_t count = VectorsAtOnce(DimValue(shape[row]));
+    const int64_t count = VectorsAtOnce(shape[row], analyzer);
     Tensor lanes = along(count * kLanes, name + (count > 1 ? "_parts" : "_lanes"));
     if (count > 1) {
       lanes = te::ComputeStage(

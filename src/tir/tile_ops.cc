@@ -41,7 +41,8 @@ TileProduct::Operand OperandOf(const CallNode* call, size_t at) {
 void CheckSizes(const TileProduct& product) {
   bool positive = product.rows > 0 && product.panels > 0 && product.words > 0;
   for (const TileProduct::Step& step : product.steps) positive = positive && step.extent > 0;
-  if (positive && product.words % kTileRows == 0) return;
+  const bool open = product.dynamic_words.defined() && !product.steps.empty();
+  if (positive && !open && product.words % kTileRows == 0) return;
   throw ShapeError(StrCat("a tile product has rows, panels, and words in multiples of ", kTileRows, ", not ",
                           product.rows, ", ", product.panels, " and ", product.words));
 }
@@ -82,7 +83,9 @@ PrimExpr tile_product(const TileProduct& product) {
   args.push_back(PlaceAddress(product.c_panel));
   AddOperand(product.a, &args);
   AddOperand(product.b, &args);
-  for (const int64_t number : {product.rows, product.panels, product.words}) args.push_back(PrimExpr(number));
+  args.push_back(PrimExpr(product.rows));
+  args.push_back(product.dynamic_panels.defined() ? product.dynamic_panels : PrimExpr(product.panels));
+  args.push_back(product.dynamic_words.defined() ? product.dynamic_words : PrimExpr(product.words));
   args.push_back(product.present.defined() ? product.present : PrimExpr(int64_t{0}));
   for (const TileProduct::Step& step : product.steps) {
     args.push_back(PlaceAddress(step.next));
@@ -98,16 +101,21 @@ std::optional<TileProduct> TileProductOf(const CallNode* call) {
         StrCat("a tile product has ", kArguments, " arguments, and two for each step, not ", call->args.size()));
   }
   auto number = [&](size_t i) { return as_int(call->args[i], "size of a tile product"); };
-  const PrimExpr present = is_zero(call->args[kPresent]) ? PrimExpr(ObjectPtr<Object>()) : call->args[kPresent];
+  // Sizes that only a run shows: these numbers stand for none that is known.
+  const PrimExpr none{ObjectPtr<Object>()};
+  auto open = [&](size_t i) { return AsConstInt(call->args[i]) == nullptr ? call->args[i] : none; };
+  const PrimExpr panels = open(8), words = open(9);
   TileProduct product{OperandOf(call, 0),
                       PlaceOf(call->args[2], 0),
                       OperandOf(call, 3),
                       OperandOf(call, 5),
                       number(7),
-                      number(8),
-                      number(9),
+                      panels.defined() ? 2 : number(8),
+                      words.defined() ? kTileRows : number(9),
                       {},
-                      present};
+                      words,
+                      panels,
+                      is_zero(call->args[kPresent]) ? none : call->args[kPresent]};
   for (size_t i = kArguments; i < call->args.size(); i += 2) {
     product.steps.push_back({number(i + 1), PlaceOf(call->args[i], 0)});
   }
@@ -158,13 +166,16 @@ Stmt ExpandTileProduct(const TileProduct& product) {
   auto loop = [&](const Var& var, int64_t extent, const Stmt& body) {
     return For(var, number(0), number(extent), ForKind::kSerial, body);
   };
-  Stmt sum = loop(k, product.words, BufferStore(c, BufferLoad(c, place) + dot, place));
+  auto open = [&](const PrimExpr& size, int64_t known) { return size.defined() ? cast(index, size) : number(known); };
+  const PrimExpr words = open(product.dynamic_words, product.words);
+  const PrimExpr panels = open(product.dynamic_panels, product.panels);
+  Stmt sum = For(k, number(0), words, ForKind::kSerial, BufferStore(c, BufferLoad(c, place) + dot, place));
   for (size_t i = steps.size(); i-- > 0;) sum = loop(steps[i], product.steps[i].extent, sum);
   Stmt body = SeqStmt::Flatten({BufferStore(c, make_zero(c->dtype), place), sum});
   const PrimExpr rows =
       product.present.defined() ? min(number(product.rows), cast(index, product.present)) : number(product.rows);
   body = For(row, number(0), rows, ForKind::kSerial, loop(column, kTileRows, body));
-  return loop(panel, product.panels, body);
+  return For(panel, number(0), panels, ForKind::kSerial, body);
 }
 
 }  // namespace treadle::tir

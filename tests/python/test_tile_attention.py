@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention on AMX's tile registers: what it computes, written out and by the instructions themselves."""
 import json
+import subprocess
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import numpy_helper
 
 import treadle
 from test_attention import attention_model, definition
 from test_precision import round_bf16, snr
-from test_tiles import TILES, WRITTEN_OUT, instructions, needs_x86, run  # noqa: F401
+from test_tiles import PROGRAM, TILES, WRITTEN_OUT, instructions, needs_x86, run  # noqa: F401
 
 BF16 = {"relay.precision": "bf16"}
 CASES = [
@@ -64,6 +66,57 @@ def test_samples_that_a_run_shows(case, target, instructions):  # noqa: F811
     for batch in (1, 3):
         x = inputs_of({name: [batch if d == "b" else d for d in shape] for name, shape in shapes.items()})
         check(case, x, compiled.run(None, x)[0])
+
+
+OPEN = [
+    dict(batch=1, heads=2, queries="m", keys="n", size=64, values=64, mask=(1, 1, "m", "n")),
+    dict(batch="b", heads=3, queries="m", keys="n", size=32, values=48, mask=("b", 1, 1, "n")),
+    dict(batch=2, heads=1, queries="m", keys="n", size=33, values=17, transposed=False, scale=("Mul", 0.25)),
+    dict(batch=1, heads=2, queries="m", keys=37, size=20, values=40, mask=(1, 1, "m", 37)),
+    dict(batch=1, heads=2, queries=40, keys="n", size=64, values=16, mask=(1, 1, 40, "n")),
+]
+
+
+@pytest.mark.parametrize("case", OPEN)
+@pytest.mark.parametrize("target", [WRITTEN_OUT, pytest.param(TILES, marks=needs_x86)])
+def test_queries_and_keys_that_a_run_shows(case, target, instructions):  # noqa: F811
+    model, shapes = attention_model(**case)
+    compiled = treadle.compile(model, target=target, precision="bf16")
+    assert '"kernel":"attention.packing_tiles"' in compiled.explain()
+    for m, n in [(1, 9), (3, 1), (16, 32), (31, 33), (65, 64), (100, 130)]:
+        sizes = {"b": 2, "m": m, "n": n}
+        x = inputs_of({name: [sizes.get(d, d) for d in shape] for name, shape in shapes.items()})
+        check(case, x, compiled.run(None, x)[0])
+
+
+def lowered(case, tmp_path):
+    onnx.save(attention_model(**case)[0], tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", WRITTEN_OUT, "--precision",
+               "bf16", "--dump", "tir", "--dump-dir", tmp_path / "d"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return next((tmp_path / "d").glob("tir.*")).read_text()
+
+
+def test_one_query_reads_keys_and_values_in_place(tmp_path):
+    kernels = lowered(OPEN[0], tmp_path).split("primfn")[1:]
+    assert len(kernels) == 2
+    assert [("attention_dots" in k, "attention_key_words" in k) for k in kernels] in ([(True, False), (False, True)],
+                                                                                    [(False, True), (True, False)])
+
+
+def test_rows_of_scores_do_not_share_sets_of_the_cache(tmp_path):
+    """Rows of 1024 scores lay 4 KiB apart, so that those of a tile were stored to one set of the L1 cache."""
+    case = dict(batch=1, heads=1, queries=32, keys=1024, size=32, values=32)
+    assert "attention_products[1040" in lowered(case, tmp_path)
+
+
+@pytest.mark.parametrize("target", [WRITTEN_OUT, pytest.param(TILES, marks=needs_x86)])
+def test_no_keys_that_a_run_shows(target, instructions):  # noqa: F811
+    model, shapes = attention_model(**OPEN[0])
+    sizes = {"m": 5, "n": 0}
+    x = inputs_of({name: [sizes.get(d, d) for d in shape] for name, shape in shapes.items()})
+    y = treadle.compile(model, target=target, precision="bf16").run(None, x)[0]
+    assert y.shape == (1, 2, 5, 64)
 
 
 def test_it_is_the_kernel_of_machines_with_tiles():

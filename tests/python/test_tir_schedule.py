@@ -76,6 +76,19 @@ def test_blockize():
         sch.parallel(sch.get_loops(outer)[2])
 
 
+def test_blockize_of_a_dynamic_axis():
+    n = te.var("n", "int64")
+    a = te.placeholder((4, n), name="A")
+    k = te.reduce_axis((0, n), "k")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="C")]))
+    sch.blockize(sch.get_loops("C")[1])
+    x = np.random.default_rng(0).random((4, 5), "float32")
+    for target in TARGETS:
+        arrays = [tvm.nd.array(x), tvm.nd.array(np.zeros(4, "float32"))]
+        tvm.build(sch.mod, target=target)(*arrays)
+        np.testing.assert_allclose(arrays[1].numpy(), x.sum(1), rtol=1e-5)
+
+
 def test_blockize_needs_equal_parts():
     sch = tir.Schedule(matmul())
     _, inner = sch.split(sch.get_loops("C")[0], [None, 5])

@@ -381,7 +381,23 @@ TEST(AlignStorage, RowsBeginAtMultiplesOfTheFactor) {
     for (i: int32, 0, 4) { B_1[i, 3] = A[i] }
     A[0] = B_1[3, 3] })"),
                                                 LowerConfig()));
-  EXPECT_THAT(after, HasSubstr("[4, 10], [12, 1]"));
+  EXPECT_THAT(after, HasSubstr("[4, 10], [12i64, 1i64]"));
+}
+
+/// A tile product states where the second row of an operand begins; other addresses tell nothing of it.
+TEST(AlignStorage, OperandsOfTileProductsHaveStrides) {
+  auto align = [](const std::string& user) {
+    const std::string at = "@tir.address_of(B_1[0, 0], B_1[3, 9], dtype=handle)",
+                      next = "@tir.address_of(B_1[1, 0], B_1[1, 0], dtype=handle)";
+    return AsText(AlignStorage(ParsePrimFunc(std::string(kHead) +
+                                             "allocate B_1: Buffer(B: Pointer(float32), float32, [4, 10], []) "
+                                             "annotations {\"storage_alignment\": [[0, 8, 4]]}; "
+                                             "evaluate(" +
+                                             user + "(" + at + ", " + next + ", dtype=int32)) }"),
+                               LowerConfig()));
+  };
+  EXPECT_THAT(align("@tir.tile_dot_pairs"), HasSubstr("[4, 10], [12i64, 1i64]"));
+  EXPECT_THAT(align("@tir.call_extern"), Not(HasSubstr("[12i64")));
 }
 
 TEST(VectorizeLoop, LetsOfOneVariableMayShareTheirBody) {

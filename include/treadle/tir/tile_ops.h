@@ -36,6 +36,10 @@ struct TileProduct {
   int64_t panels = 1;
   int64_t words = kTileRows;  ///< of a run; a multiple of kTileRows
   std::vector<Step> steps;
+  /// Words where only a run shows how many, a multiple of kTileRows or none; then there are no steps. Null: `words`.
+  PrimExpr dynamic_words{ObjectPtr<Object>()};
+  /// Panels where only a run shows how many, a multiple of two or none. Null: `panels`.
+  PrimExpr dynamic_panels{ObjectPtr<Object>()};
   /// Rows of a that are there; further ones aren't read, their sums are undefined. Null: all are there.
   PrimExpr present{ObjectPtr<Object>()};
 

@@ -25,6 +25,7 @@ constexpr int64_t kRows = tir::kTileRows, kWordBytes = 4, kLineBytes = kRows * k
 /// Blocks of rows; if there are more, what the first one waits for hardly counts.
 constexpr int64_t kMostWaiting = 8;
 constexpr int kSumTiles = 0, kLeftTiles = 4, kRightTiles = 6, kTiles = 8;
+constexpr int kRowCounts = 48;  ///< where a configuration has the rows of registers
 
 class TileBuilder {
  public:
@@ -42,9 +43,14 @@ class TileBuilder {
     int64_t extent;
     Value* stride;
   };
+  /// What only a run shows, null where it is known: rows of the left operand, pairs of panels, and runs of a tile of
+  /// words.
+  struct Dynamic {
+    Value *present = nullptr, *pairs = nullptr, *runs = nullptr;
+  };
 
   TileBuilder(llvm::IRBuilder<>* builder, llvm::Module* module, bool bytes, const tir::TileProduct& product,
-              std::vector<Step> steps, Value* present, bool fetches)
+              std::vector<Step> steps, const Dynamic& dynamic, bool fetches)
       : b_(*builder),
         module_(module),
         bytes_(bytes),
@@ -52,46 +58,53 @@ class TileBuilder {
         panels_(product.panels),
         fetches_(fetches),
         levels_(std::move(steps)),
-        present_(present) {
+        dynamic_(dynamic) {
     if (product.words > kRows || levels_.empty()) levels_.push_back({product.words / kRows, Number(kLineBytes)});
     for (const Step& level : levels_) runs_ *= level.extent;
   }
 
   /// The product, in registers that are set up for it; nothing where no rows are there.
   void Emit(const Sums& c, const Operand& a, const Operand& b) {
-    auto all = [&] {
+    WherePositive(dynamic_.present, [&] {
       Configure();
       Run(c, a, b);
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
-    };
-    if (present_ == nullptr) return all();
-    llvm::Function* function = b_.GetInsertBlock()->getParent();
-    auto* inside = llvm::BasicBlock::Create(module_->getContext(), "tile.rows", function);
-    auto* after = llvm::BasicBlock::Create(module_->getContext(), "tile.none", function);
-    b_.CreateCondBr(b_.CreateICmpSGT(present_, Number(0)), inside, after);
-    b_.SetInsertPoint(inside);
-    all();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
+    });
   }
 
  private:
+  /// Where the number is positive; null: in any case.
+  void WherePositive(Value* number, const std::function<void()>& body) {
+    if (number == nullptr) return body();
+    llvm::Function* function = b_.GetInsertBlock()->getParent();
+    auto* inside = llvm::BasicBlock::Create(module_->getContext(), "tile.some", function);
+    auto* after = llvm::BasicBlock::Create(module_->getContext(), "tile.none", function);
+    b_.CreateCondBr(b_.CreateICmpSGT(number, Number(0)), inside, after);
+    b_.SetInsertPoint(inside);
+    body();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
   /// All registers have 64 bytes in a row, those of the right operand 16 rows.
   void Configure() {
-    std::vector<uint8_t> config(64, 0);
+    std::vector<uint8_t> config(kLineBytes, 0);
     config[0] = 1;  // the palette
     for (size_t i = 0; i < kTiles; ++i) {
       config[16 + 2 * i] = kRows * kWordBytes;
-      config[48 + i] = static_cast<uint8_t>(i >= kRightTiles ? kRows : std::min(kRows, rows_));
+      config[kRowCounts + i] = static_cast<uint8_t>(i >= kRightTiles ? kRows : std::min(kRows, rows_));
     }
-    auto* data = llvm::ConstantDataArray::get(module_->getContext(), llvm::ArrayRef<uint8_t>(config));
+    auto* data = llvm::ConstantDataVector::get(module_->getContext(), llvm::ArrayRef<uint8_t>(config));
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {},
+                       {dynamic_.present == nullptr ? InMemory(data) : WithRows(data)});
+  }
+  Value* InMemory(llvm::Constant* data) {
     auto* global = new llvm::GlobalVariable(*module_, data->getType(), /*isConstant=*/true,
                                             llvm::GlobalValue::PrivateLinkage, data, "tile.config");
-    global->setAlignment(llvm::Align(64));
-    b_.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg, {}, {present_ == nullptr ? global : WithRows(global)});
+    global->setAlignment(llvm::Align(kLineBytes));
+    return global;
   }
   void Run(const Sums& c, const Operand& a, const Operand& b) {
-    InTwos(panels_, [&](Value* panel, int64_t width) {
+    auto panels = [&](Value* panel, int64_t width) {
       const Operand columns{Offset(b.begin, b_.CreateMul(panel, b.stride)), b.stride};
       const Sums to{{Offset(c.begin, b_.CreateMul(panel, c.panel_stride)), c.stride}, c.panel_stride};
       InParts([&](const Part& part) {
@@ -99,14 +112,17 @@ class TileBuilder {
           Block(to, a, columns, rows, static_cast<int>(width), part, number);
         });
       });
-    });
+    };
+    if (dynamic_.pairs == nullptr) return InTwos(panels_, panels);
+    WherePositive(dynamic_.pairs,
+                  [&] { Loop(dynamic_.pairs, [&](Value* i) { panels(b_.CreateMul(i, Number(2)), 2); }); });
   }
 
   /// Iterations of the outermost level that all rows use before the next ones, so that the right operand's stay in the
   /// L1 cache. Sums of all parts but the first begin with those in memory.
   struct Part {
     Value* begin;
-    int64_t count;
+    Value* count;
     bool is_first;
   };
 
@@ -116,25 +132,29 @@ class TileBuilder {
 
   Value* Least(Value* a, Value* b) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b); }
 
-  /// The configuration, with rows of left operands and sums as many as there are.
-  Value* WithRows(llvm::GlobalVariable* config) {
+  /// The configuration, with rows of left operands and sums as many as there are. It is stored as a whole, as it is
+  /// loaded: a load waits for several stores.
+  Value* WithRows(llvm::Constant* config) {
     llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
-    auto* copy = llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(config->getValueType(), nullptr, "tile.rows");
-    copy->setAlignment(llvm::Align(64));
-    b_.CreateMemCpy(copy, llvm::Align(64), config, llvm::Align(64), 64);
-    Value* rows = b_.CreateTrunc(Least(present_, Number(std::min(kRows, rows_))), b_.getInt8Ty());
-    for (int i = 0; i < kRightTiles; ++i) b_.CreateStore(rows, Offset(copy, Number(48 + i)));
-    last_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(present_, Number(kRows)), Number(0));
+    auto* copy = llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(config->getType(), nullptr, "tile.rows");
+    copy->setAlignment(llvm::Align(kLineBytes));
+    std::vector<uint8_t> counts(kLineBytes, 0);
+    std::fill_n(counts.begin() + kRowCounts, kRightTiles, uint8_t{0xff});
+    auto* where = llvm::ConstantDataVector::get(module_->getContext(), llvm::ArrayRef<uint8_t>(counts));
+    Value* rows = b_.CreateTrunc(Least(dynamic_.present, Number(std::min(kRows, rows_))), b_.getInt8Ty());
+    Value* all = b_.CreateAnd(b_.CreateVectorSplat(kLineBytes, rows), where);
+    b_.CreateStore(b_.CreateOr(b_.CreateAnd(config, b_.CreateNot(where)), all), copy);
+    last_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(dynamic_.present, Number(kRows)), Number(0));
     return copy;
   }
 
-  void Loop(int64_t count, const std::function<void(Value*)>& body) {
-    if (count == 1) return body(Number(0));
-    Loop(Number(count), body);
-  }
+  void Loop(int64_t count, const std::function<void(Value*)>& body) { Loop(Number(count), body); }
 
   /// At least one iteration.
   void Loop(Value* count, const std::function<void(Value*)>& body) {
+    if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(count); known != nullptr && known->isOne()) {
+      return body(Number(0));
+    }
     llvm::Function* function = b_.GetInsertBlock()->getParent();
     auto* before = b_.GetInsertBlock();
     auto* inside = llvm::BasicBlock::Create(module_->getContext(), "tile.loop", function);
@@ -161,8 +181,8 @@ class TileBuilder {
   /// Where one or two tiles of rows begin, and the number of the block.
   void InBlocks(const std::function<void(const std::vector<Value*>&, Value*)>& block) {
     if (rows_ <= kRows) return block({Number(0)}, Number(0));
-    if (present_ != nullptr) {
-      Value* count = b_.CreateAdd(Least(present_, Number(rows_)), Number(2 * kRows - 1));
+    if (dynamic_.present != nullptr) {
+      Value* count = b_.CreateAdd(Least(dynamic_.present, Number(rows_)), Number(2 * kRows - 1));
       return Loop(b_.CreateUDiv(count, Number(2 * kRows)), [&](Value* i) {
         Value* row = b_.CreateMul(i, Number(2 * kRows));
         block({Least(row, last_), Least(b_.CreateAdd(row, Number(kRows)), last_)}, i);
@@ -180,13 +200,14 @@ class TileBuilder {
   }
 
   void InParts(const std::function<void(const Part&)>& body) {
+    if (dynamic_.runs != nullptr) return body({Number(0), dynamic_.runs, true});
     const int64_t extent = levels_[0].extent;
-    const int64_t parts = present_ != nullptr ? 1 : tir::TileParts(rows_, extent, runs_ / extent);
+    const int64_t parts = dynamic_.present != nullptr ? 1 : tir::TileParts(rows_, extent, runs_ / extent);
     const int64_t count = CeilDiv(extent, parts), first = extent - (parts - 1) * count;
-    body({Number(0), first, true});
+    body({Number(0), Number(first), true});
     if (parts == 1) return;
     Loop(parts - 1,
-         [&](Value* i) { body({b_.CreateAdd(b_.CreateMul(i, Number(count)), Number(first)), count, false}); });
+         [&](Value* i) { body({b_.CreateAdd(b_.CreateMul(i, Number(count)), Number(first)), Number(count), false}); });
   }
 
   /// A loop nest over runs of a tile of words: their number, and where they are in the left operand.
@@ -194,7 +215,7 @@ class TileBuilder {
             const std::function<void(Value*, Value*)>& body) {
     if (depth == levels_.size()) return body(run, offset);
     const Step& level = levels_[depth];
-    Loop(depth == 0 ? part.count : level.extent, [&](Value* i) {
+    Loop(depth == 0 ? part.count : Number(level.extent), [&](Value* i) {
       if (depth == 0) i = b_.CreateAdd(part.begin, i);
       Value* inner = b_.CreateAdd(b_.CreateMul(run, Number(level.extent)), i);
       Runs(depth + 1, part, inner, b_.CreateAdd(offset, b_.CreateMul(i, level.stride)), body);
@@ -243,7 +264,7 @@ class TileBuilder {
     std::vector<Value*> lefts;
     for (Value* row : rows) lefts.push_back(Offset(a.begin, b_.CreateMul(row, a.stride)));
     const llvm::Intrinsic::ID dot = bytes_ ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbf16ps;
-    Runs(0, part, Number(0), Number(0), [&](Value* run, Value* left) {
+    auto add = [&](Value* run, Value* left) {
       Value* right = b_.CreateMul(run, Number(kTileBytes));
       for (int j = 0; j < width; ++j) {
         load(kRightTiles + j, Offset(Offset(b.begin, b_.CreateMul(Number(j), b.stride)), right), line);
@@ -255,7 +276,8 @@ class TileBuilder {
         }
       }
       if (fetches_) FetchNext(b, width, right, number);
-    });
+    };
+    WherePositive(dynamic_.runs, [&] { Runs(0, part, Number(0), Number(0), add); });
     each_sum([&](int tile, Value* to) {
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64, {}, {Tile(tile), to, c.stride});
     });
@@ -268,7 +290,7 @@ class TileBuilder {
   const bool fetches_;
   std::vector<Step> levels_;  ///< of runs of a tile of words, the outermost first
   int64_t runs_ = 1;
-  Value* const present_;   ///< rows of the left operand; null: all
+  const Dynamic dynamic_;
   Value* last_ = nullptr;  ///< where the last tile of them begins
 };
 
@@ -294,12 +316,18 @@ Value* FunctionCodegen::TileCall(const tir::CallNode* op) {
   for (const tir::TileProduct::Step& step : product->steps) {
     steps.push_back({step.extent, bytes_of(tir::TileStride(*product, step), product->a.first->buffer)});
   }
-  Value* present = product->present.defined() ? Index64(product->present) : nullptr;
+  TileBuilder::Dynamic dynamic;
+  if (product->present.defined()) dynamic.present = Index64(product->present);
+  auto parts = [&](const PrimExpr& size, uint64_t part) -> Value* {
+    return size.defined() ? b_.CreateUDiv(Index64(size), b_.getInt64(part)) : nullptr;
+  };
+  dynamic.pairs = parts(product->dynamic_panels, 2);
+  dynamic.runs = parts(product->dynamic_words, kRows);
   // What was computed just before is in a cache.
   const auto right = vars_.find(product->b.first->buffer->data.get());
   const bool computed = right != vars_.end() && std::any_of(workspaces_.begin(), workspaces_.end(),
                                                             [&](const auto& w) { return w.pointer == right->second; });
-  TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps), present, !computed);
+  TileBuilder builder(&b_, module_->module(), bytes, *product, std::move(steps), dynamic, !computed);
   const TileBuilder::Sums c{operand(product->c), bytes_of(tir::TilePanelStride(*product), product->c.first->buffer)};
   const auto a = operand(product->a), b = operand(product->b);
   builder.Emit(c, a, b);

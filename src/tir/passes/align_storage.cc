@@ -39,6 +39,14 @@ class OpaqueFinder : public SharedExprVisitor {
     VisitExpr(op->value);
   }
   void VisitExpr_(const CallNode* op) override {
+    if (IsCallTo(op, "tir.tile_dot_pairs") ||
+        IsCallTo(op, "tir.tile_dot_bytes")) {  // states where its operands' second rows are
+      for (const PrimExpr& arg : op->args) {
+        const auto* address = arg.as<CallNode>();
+        for (const PrimExpr& e : address != nullptr ? address->args : Array<PrimExpr>{arg}) VisitExpr(e);
+      }
+      return;
+    }
     if (IsCallTo(op, "tir.address_of")) {
       if (const auto* load = op->args[0].as<BufferLoadNode>()) opaque.insert(load->buffer->data.get());
     }
@@ -73,7 +81,7 @@ class AnnotationRemover : public StmtMutator {
 Array<PrimExpr> AlignedStrides(const Buffer& buffer, const Array<ObjectRef>& wanted) {
   arith::Analyzer analyzer;
   std::vector<PrimExpr> strides(buffer->shape.size());
-  PrimExpr stride = PrimExpr(1);
+  PrimExpr stride(int64_t{1});
   for (size_t d = strides.size(); d-- > 0;) {
     for (const ObjectRef& entry : wanted) {
       const auto values = Downcast<Array<PrimExpr>>(entry);  // dimension, factor, offset

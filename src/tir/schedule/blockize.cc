@@ -90,6 +90,15 @@ CutAxes CutAxesOf(const BlockRealizeNode* realize, const std::vector<For>& outsi
     Binding binding = SplitBinding(realize->iter_values[i], outside, inside, name, iv->var->name_hint, analyzer);
     arith::IntSet set = analyzer.EvalSet(binding.inner, inner_domain);
     PrimExpr unit = set.is_bounded() ? analyzer.Simplify(set.max - set.min + 1) : PrimExpr(ObjectPtr<Object>());
+    // The loops inside may cover an axis of dynamic extent as a whole.
+    if (unit.defined() && !is_const_int(unit) && is_zero(binding.outer) && is_const_int(iv->dom->min, 0) &&
+        analyzer.CanProveEqual(iv->dom->extent, unit)) {
+      result.outer_axes.push_back(IterVar(Range::FromMinExtent(iv->dom->min, make_const(dtype, 1)),
+                                          Var(iv->var->name_hint + "o", dtype), iv->iter_type));
+      result.outer_values.push_back(make_zero(dtype));
+      result.inner_values.push_back(binding.inner);
+      continue;
+    }
     const bool divides = unit.defined() && is_const_int(unit) && is_const_int(iv->dom->min, 0) &&
                          analyzer.CanProveEqual(floormod(binding.outer, unit), make_zero(dtype)) &&
                          analyzer.CanProveEqual(floormod(iv->dom->extent, unit), make_zero(dtype));

@@ -89,7 +89,7 @@ struct Place {
 class Matcher {
  public:
   Matcher(const TensorIntrin& intrin, const std::string& block) : intrin_(intrin), block_(block) {}
-  std::unordered_map<const Object*, Place> places;  ///< by buffer of the description
+  std::unordered_map<const Object*, Place> places;  ///< by pointer of the buffer of the description
   Map<Var, PrimExpr> numbers;                       ///< by parameter of the description that is no buffer
 
   /// `inner` has its axes bound to outer + inner parts; `outer_axes` are the axes of the block around.
@@ -119,7 +119,7 @@ class Matcher {
     actual = WithLimits(expected->value, Substitute(actual, axes_));
     next = 0;
     PrimExpr described = Normalizer([&](const BufferLoadNode* op) -> PrimExpr {
-                           auto it = places.find(op->buffer.get());
+                           auto it = places.find(op->buffer->data.get());
                            if (it == places.end())
                              Refuse(StrCat("it doesn't read what the intrinsic calls ", op->buffer->name));
                            const Place& place = it->second;
@@ -164,34 +164,47 @@ class Matcher {
     for (size_t i = 0; i < inner->iter_values.size(); ++i) {
       const IterVar& iv = inner->block->iter_vars[i];
       PrimExpr base = analyzer_.Simplify(Substitute(inner->iter_values[i], at_start));
-      int64_t extent = 1;
+      PrimExpr extent(int64_t{1});
       for (const For& loop : loops) {
-        if (!UsesLoopVar(inner->iter_values[i], loop->loop_var)) continue;
-        const int64_t* size = AsConstInt(loop->extent);
-        if (size == nullptr) Refuse(StrCat("loop '", loop->loop_var->name_hint, "' has no constant extent"));
-        extent *= *size;
+        if (UsesLoopVar(inner->iter_values[i], loop->loop_var)) extent = extent * cast(extent.dtype(), loop->extent);
       }
-      if (extent == 1) {
+      extent = analyzer_.Simplify(extent);
+      if (is_one(extent)) {
         axes_.Set(iv->var, base);
         continue;
       }
       const std::string axis = iv->var->name_hint;
-      if (next >= wanted.size()) Refuse(StrCat("it has the further axis '", axis, "' of extent ", extent));
+      if (next >= wanted.size()) {
+        Refuse(StrCat("it has the further axis '", axis, "' of extent ", SizeText(extent)));
+      }
       const IterVar& match = wanted[next++];
       if (match->iter_type != iv->iter_type) {
         Refuse(StrCat("axis '", axis, "' is ", Kind(iv), ", axis '", match->var->name_hint, "' of the intrinsic ",
                       Kind(match)));
       }
-      if (!is_const_int(match->dom->extent, extent)) {
-        Refuse(StrCat("axis '", axis, "' has extent ", extent, ", axis '", match->var->name_hint, "' of the intrinsic ",
-                      AsText(match->dom->extent, false)));
-      }
+      MatchExtent(axis, extent, match);
       axes_.Set(iv->var, base + cast(base.dtype(), match->var));
     }
     if (next < wanted.size()) {
       Refuse(StrCat("it lacks axis '", wanted[next]->var->name_hint, "' of the intrinsic, of extent ",
                     AsText(wanted[next]->dom->extent, false)));
     }
+  }
+  static std::string SizeText(const PrimExpr& size) {
+    const int64_t* known = AsConstInt(size);
+    return known != nullptr ? StrCat(*known) : AsText(size, false);
+  }
+  /// The extent of an axis is that of the description's, or one that becomes its parameter.
+  void MatchExtent(const std::string& axis, const PrimExpr& extent, const IterVar& match) {
+    PrimExpr wanted = match->dom->extent;
+    if (IsNumber(wanted)) {
+      const auto number = Downcast<Var>(wanted);
+      if (!numbers.Get(number)) numbers.Set(number, cast(number->dtype, extent));
+      wanted = *numbers.Get(number);
+    }
+    if (analyzer_.CanProveEqual(wanted, cast(wanted.dtype(), extent))) return;
+    Refuse(StrCat("axis '", axis, "' has extent ", SizeText(extent), ", axis '", match->var->name_hint,
+                  "' of the intrinsic ", AsText(match->dom->extent, false)));
   }
   static const char* Kind(const IterVar& iv) {
     return iv->iter_type == IterVarType::kCommReduce ? "a reduction" : "data-parallel";
@@ -248,7 +261,7 @@ class Matcher {
       PrimExpr extent = make_const(begin.dtype(), 1);
       if (d >= skip) {
         begin = analyzer_.Simplify(begin - cast(begin.dtype(), Substitute(wanted[d - skip], units_)));
-        extent = cast(begin.dtype(), described->shape[d - skip]);
+        extent = cast(begin.dtype(), Substitute(described->shape[d - skip], numbers));
       }
       const bool inside = arith::UsesVar(begin, [&](const VarNode* v) { return described_.count(v) != 0; });
       if (inside) {
@@ -258,7 +271,7 @@ class Matcher {
       place.begin.push_back(begin);
       place.extent.push_back(extent);
     }
-    auto [it, first] = places.emplace(described.get(), place);
+    auto [it, first] = places.emplace(described->data.get(), place);
     bool same = it->second.buffer.same_as(buffer);
     for (size_t d = 0; same && d < place.begin.size(); ++d) {
       same = analyzer_.CanProveEqual(it->second.begin[d], place.begin[d]);
@@ -328,15 +341,16 @@ Block Implement(const ScheduleState& state, Block outer, const TensorIntrin& int
     body = BlockRenamer(state)(root->block->body);
   }
   Array<MatchBufferRegion> views;
-  Map<Var, PrimExpr> values;
+  Map<Var, PrimExpr> values, numbers;
   for (size_t i = 0; i < intrin->desc->params.size(); ++i) {
-    if (const auto number = matcher.numbers.Get(intrin->desc->params[i])) {
-      values.Set(impl->params[i], *number);
-      continue;
-    }
+    if (const auto number = matcher.numbers.Get(intrin->desc->params[i])) numbers.Set(impl->params[i], *number);
+  }
+  for (const auto& [param, number] : numbers) values.Set(param, number);
+  for (size_t i = 0; i < intrin->desc->params.size(); ++i) {
+    if (numbers.Get(impl->params[i])) continue;
     auto described = intrin->desc->buffer_map.Get(intrin->desc->params[i]);
     auto view = impl->buffer_map.Get(impl->params[i]);
-    auto it = described ? matcher.places.find(described->get()) : matcher.places.end();
+    auto it = described ? matcher.places.find((*described)->data.get()) : matcher.places.end();
     if (!view || it == matcher.places.end()) matcher.Refuse(StrCat("parameter ", i, " of the intrinsic isn't used"));
     const Place& place = it->second;
     const size_t rank = (*view)->shape.size(), skip = place.begin.size() - rank;
@@ -376,7 +390,8 @@ Block Implement(const ScheduleState& state, Block outer, const TensorIntrin& int
       region.push_back(Range::FromMinExtent(place.begin[d], place.extent[d]));
     }
     // As a view it is addressed through its source.
-    Buffer plain((*view)->data, (*view)->dtype, (*view)->shape, {}, PrimExpr(ObjectPtr<Object>()), (*view)->name);
+    const Array<PrimExpr> shape = (*view)->shape.Map([&](const PrimExpr& e) { return Substitute(e, numbers); });
+    Buffer plain((*view)->data, (*view)->dtype, shape, {}, PrimExpr(ObjectPtr<Object>()), (*view)->name);
     Map<Buffer, Buffer> replacement;
     replacement.Set(*view, plain);
     body = ReplaceBuffers(body, replacement);
@@ -430,6 +445,10 @@ void Tensorize(ScheduleState& state, const Var& loop_var, const TensorIntrin& in
                      : "updates a result, which loops around block '" + inner->block->name_hint + "' need"));
   }
   Block replaced = Implement(work, outer, intrin, impl, matcher);
+  // What is asked of the results' storage stays.
+  if (const auto align = inner->block->annotations.Get(attr::kStorageAlignment)) {
+    replaced.CopyOnWrite()->annotations.Set(attr::kStorageAlignment, *align);
+  }
   work.Replace(placed.path, BlockRealize(placed.realize->iter_values, placed.realize->predicate, replaced));
   state = work;
 }

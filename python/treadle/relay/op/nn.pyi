@@ -183,6 +183,10 @@ def contrib_packing_attention(query: ExprLike, key: ExprLike, value: ExprLike, m
         zero_masked_rows: bool = False, key_block: int = 0) -> Expr:
     """Attention of dynamic sizes, which packs keys as it goes."""
 
+def contrib_packing_tile_attention(query: ExprLike, key: ExprLike, value: ExprLike, mask: ExprLike, scale: float = ...,
+        zero_masked_rows: bool = False, key_block: int = 0) -> Expr:
+    """Attention of dynamic sizes in bfloat16, which packs keys and values; operands of float32 are rounded."""
+
 def contrib_pair_cast(data: ExprLike) -> Expr:
     """float32 rounded to bfloat16; numbers below the least normal one may become 0."""
 

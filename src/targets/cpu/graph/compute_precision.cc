@@ -254,25 +254,20 @@ class ProductNarrower : public MixedModeMutator {
     const auto* query = TensorTypeOf(pre->args[0]);
     const size_t rank = query->shape.size();
     const int64_t *queries = AsConstInt(query->shape[rank - 2]), *size = AsConstInt(query->shape[rank - 1]);
-    const bool pays =
-        queries != nullptr && *queries >= least_queries && size != nullptr && (*size % 2 == 0 || pairs_.tiles);
+    const bool enough = queries == nullptr || *queries >= least_queries;
+    const bool pays = enough && size != nullptr && (*size % 2 == 0 || pairs_.tiles);
     if (!pays || query->dtype != kWide || !HasNarrowAttention(pre)) return Expr();
     Array<Expr> args = call->args;
     for (size_t i = 0; i < 3; ++i) args.Set(i, stated.size() == 3 ? stated[i] : Cast(args[i], request_.narrow));
     return Call(call->op, args, call->attrs, {}, call->span);
   }
 
-  /// Whether kernels compute attention of bfloat16: tiles whatever the number of samples is.
+  /// Whether kernels compute attention of bfloat16: tiles whatever the numbers of samples, queries and keys are.
   bool HasNarrowAttention(const CallNode* call) const {
-    if (IsStatic(TensorTypeOf(call->args[1]))) return true;
-    auto known = [&](size_t arg, size_t count) {
-      const Array<PrimExpr>& shape = TensorTypeOf(call->args[arg])->shape;
-      for (size_t i = 0; i < std::min(count, shape.size()); ++i) {
-        if (AsConstInt(shape[shape.size() - 1 - i]) == nullptr) return false;
-      }
-      return true;
-    };
-    return pairs_.tiles && known(1, 2) && known(2, 2) && known(3, 2);
+    auto is_static = [&](size_t arg) { return IsStatic(TensorTypeOf(call->args[arg])); };
+    if (is_static(0) && is_static(1) && is_static(2) && is_static(3)) return true;
+    auto rows = [&](size_t arg) { return AsConstInt(TensorTypeOf(call->args[arg])->shape.back()) != nullptr; };
+    return pairs_.tiles && rows(0) && rows(2);
   }
 
   Expr Noted(const CallNode* pre, const Expr& result) {

@@ -285,7 +285,12 @@ void RegisterPackedAttentionOps() {
       .Relation(Rule<TileAttentionInfer>)
       .Set(relay::kMacCount, relay::FMacCount(PackedAttentionMacs))
       .Set(kCompute, FTECompute(TileAttentionCompute));
-  AttentionOp("nn.contrib_packing_attention", "Attention of dynamic sizes, which packs keys as it goes.")
+  OpenAttentionOp("nn.contrib_packing_attention", "Attention of dynamic sizes, which packs keys as it goes.")
+      .Set(kCompute, FTECompute(PackingAttentionCompute));
+}
+
+OpRegistration OpenAttentionOp(const char* name, const char* text) {
+  return AttentionOp(name, text)
       .Relation(Rule<AttentionInfer>)
       .Set(relay::kMacCount, relay::FMacCount([](const Attrs&, const Array<Type>& arguments, const Type& result) {
              return DimOf(arguments[1], -2) * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
@@ -293,8 +298,7 @@ void RegisterPackedAttentionOps() {
       .Set(kFormForOneRow, FFormForOne([](const Attrs&, const Array<Type>& operands) {
              const Array<PrimExpr>& query = OutTensor(operands[0])->shape;
              return Array<PrimExpr>{query[query.size() - 2]};
-           }))
-      .Set(kCompute, FTECompute(PackingAttentionCompute));
+           }));
 }
 
 }  // namespace treadle::ops::cpu

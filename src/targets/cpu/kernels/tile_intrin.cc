@@ -36,15 +36,14 @@ tir::BufferLoad At(const tir::Buffer& buffer, const std::vector<int64_t>& index)
 }
 
 tir::TileProduct::Operand OperandOf(const tir::Buffer& buffer, const std::vector<int64_t>& next) {
-  std::vector<int64_t> last;
-  for (const PrimExpr& dim : buffer->shape) last.push_back(DimValue(dim) - 1);
-  return {At(buffer, std::vector<int64_t>(last.size(), 0)), At(buffer, next), At(buffer, last)};
+  const Array<PrimExpr> last = buffer->shape.Map([](const PrimExpr& dim) { return dim - Index(1); });
+  return {At(buffer, std::vector<int64_t>(last.size(), 0)), At(buffer, next), tir::BufferLoad(buffer, last)};
 }
 
 /// The second entry of a dimension; the first where there is one.
 std::vector<int64_t> Second(const Tensor& tensor, size_t dim) {
   std::vector<int64_t> index(tensor.ndim(), 0);
-  index[dim] = DimValue(tensor->shape[dim]) > 1 ? 1 : 0;
+  index[dim] = DimValue(tensor->shape[dim]) != 1 ? 1 : 0;
   return index;
 }
 
@@ -63,20 +62,24 @@ tir::TensorIntrin TileIntrin(const TileTensors& tensors) {
   const tir::Buffer a = buffer_of(tensors.a), b = buffer_of(tensors.b), c = buffer_of(tensors.c);
   const int64_t panels = DimValue(tensors.b->shape[0]);
   const bool apart = tensors.c.ndim() == 3;
-  const std::vector<int64_t> second = panels > 1 ? std::vector<int64_t>{0, kPackedColumns} : std::vector<int64_t>{0, 0};
+  const std::vector<int64_t> second =
+      panels != 1 ? std::vector<int64_t>{0, kPackedColumns} : std::vector<int64_t>{0, 0};
   tir::TileProduct product{OperandOf(c, Second(tensors.c, apart ? 1 : 0)),
                            At(c, apart ? Second(tensors.c, 0) : second),
                            OperandOf(a, tensors.next_row),
                            OperandOf(b, Second(tensors.b, 0)),
                            DimValue(tensors.c->shape[apart ? 1 : 0]),
-                           panels,
+                           panels < 0 ? 2 : panels,
                            tensors.words,
                            {}};
   for (const TileTensors::Step& step : tensors.steps) product.steps.push_back({step.extent, At(a, step.next)});
-  if (tensors.present.defined()) {
-    desc.CopyOnWrite()->params.push_back(tensors.present);
-    params.push_back(tensors.present);
-    product.present = tensors.present;
+  product.dynamic_words = tensors.dynamic_words;
+  if (panels < 0) product.dynamic_panels = tensors.b->shape[0];
+  product.present = tensors.present;
+  for (const te::Var& number : {tensors.present, tensors.dynamic_words, tensors.dynamic_columns}) {
+    if (!number.defined()) continue;
+    desc.CopyOnWrite()->params.push_back(number);
+    params.push_back(number);
   }
   const tir::PrimFunc body(params, tir::Evaluate(tir::tile_product(product)), Type(), buffers);
   return tir::TensorIntrin("tile_product", desc, body, tir::PrimFunc(ObjectPtr<Object>()));
@@ -85,12 +88,16 @@ tir::TensorIntrin TileIntrin(const TileTensors& tensors) {
 tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words,
                                     bool bounded) {
   const int64_t each = type == kWord ? 1 : PerWord(dtype);
-  const Tensor a = te::Placeholder({Index(rows), Index(words * each)}, type, "a");
-  const Tensor b = te::Placeholder({Index(panels), Index(words), Index(kPackedColumns)}, kWord, "b");
-  const te::Var present("present", DataType::Int(64));
-  te::IterVar k = te::ReduceAxis(tir::Range(Index(words)), "k");
+  const te::Var present("present", DataType::Int(64)), length("words", DataType::Int(64)),
+      width("columns", DataType::Int(64));
+  const PrimExpr k_words = words < 0 ? PrimExpr(length) : Index(words);
+  const PrimExpr columns = panels < 0 ? PrimExpr(width) : Index(panels * kPackedColumns);
+  const Tensor a = te::Placeholder({Index(rows), DimMul(k_words, Dim(each))}, type, "a");
+  const Tensor b =
+      te::Placeholder({DimFloorDiv(columns, Dim(kPackedColumns)), k_words, Index(kPackedColumns)}, kWord, "b");
+  te::IterVar k = te::ReduceAxis(tir::Range(k_words), "k");
   const Tensor c = te::Compute(
-      {Index(rows), Index(panels * kPackedColumns)},
+      {Index(rows), columns},
       [&](const Array<te::Var>& i) {
         auto element = [&](int64_t e) { return a(i[0], PrimExpr(k->var) * Index(each) + Index(e)); };
         const PrimExpr word = type == kWord ? a(i[0], k->var) : MakeWord(dtype, element);
@@ -100,7 +107,11 @@ tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows,
         return te::Sum(bounded ? WhereRow(i[0] < present, dot) : dot, {k});
       },
       "c");
-  return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words, bounded ? present : te::Var(ObjectPtr<Object>())});
+  TileTensors tensors{a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words < 0 ? tir::kTileRows : words};
+  if (bounded) tensors.present = present;
+  if (words < 0) tensors.dynamic_words = length;
+  if (panels < 0) tensors.dynamic_columns = width;
+  return TileIntrin(tensors);
 }
 
 tir::TensorIntrin TileLinesIntrin(DataType dtype, int64_t rows, int64_t panels, int64_t lines) {

@@ -24,6 +24,8 @@ struct TileTensors {
   std::vector<Step> steps;
   int64_t words;
   te::Var present{ObjectPtr<Object>()};  ///< rows of `a` that are there (tir::TileProduct); null: all
+  /// Words of k, and columns of `c`, of which only a run shows how many; null: there are as many as stated.
+  te::Var dynamic_words{ObjectPtr<Object>()}, dynamic_columns{ObjectPtr<Object>()};
 };
 tir::TensorIntrin TileIntrin(const TileTensors& tensors);
 
@@ -33,7 +35,8 @@ inline PrimExpr WhereRow(const PrimExpr& is_there, const PrimExpr& dot) {
 }
 
 /// Of a product of matrices of `dtype`: `rows` of the left operand (of `type`: its numbers, or words of them) by
-/// `panels`. `bounded`: further rows than the left one has count as zeros, and nothing uses what becomes of them.
+/// `panels`. `bounded`: further rows than the left one has count as zeros, and nothing uses what becomes of them. Words
+/// of -1, panels of -1: as many as a run shows, a multiple of 16, and of two.
 tir::TensorIntrin TileProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words,
                                     bool bounded = false);
 /// The same of a left operand in lines of 16 words, (lines, rows, 16) int32, and of a right one (panels, lines, 16,
