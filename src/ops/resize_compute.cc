@@ -226,14 +226,43 @@ PrimExpr Weighted(const std::vector<Tap>& taps, const Tensor& from, Array<PrimEx
   return total;
 }
 
-/// The sum over all combinations of taps along the first of the axes, as many as there are `bases`; the first axis is
+/// Where the elements along a dimension are taken from and with which weights, computed once for all that share it.
+class TapTables {
+ public:
+  TapTables(const Resampler& dim, const PrimExpr& in, const PrimExpr& out, bool linear, size_t d) {
+    const Tensor bases = dim.Bases(StrCat("resize_base", d));
+    const Array<PrimExpr> shape{out};
+    const int64_t* size = AsConstInt(in);
+    const DataType place = DataType::Int(size != nullptr && *size <= INT32_MAX ? 32 : 64);
+    for (size_t k = 0; k < (linear ? 2 : 4); ++k) {
+      auto tap = [&, k](const Array<PrimExpr>& i) { return dim.Taps(i[0], bases(i[0]))[k]; };
+      const std::string suffix = d == 0 ? std::to_string(k) : StrCat(d, "_", k);
+      places_.push_back(Compute(
+          shape, [&](const Array<PrimExpr>& i) { return tir::cast(place, tap(i).index); }, "resize_place" + suffix,
+          "resize_table"));
+      weights_.push_back(Compute(
+          shape, [&](const Array<PrimExpr>& i) { return tap(i).weight; }, "resize_weight" + suffix, "resize_table"));
+    }
+  }
+
+  std::vector<Tap> At(const PrimExpr& i) const {
+    std::vector<Tap> taps;
+    for (size_t k = 0; k < places_.size(); ++k) {
+      taps.push_back({tir::cast(DataType::Int(64), places_[k](i)), weights_[k](i)});
+    }
+    return taps;
+  }
+
+ private:
+  std::vector<Tensor> places_, weights_;
+};
+
+/// The sum over all combinations of taps along the first of the axes, as many as there are `taps`; the first axis is
 /// outermost.
-PrimExpr SumOfTaps(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
-                   const std::vector<Tensor>& bases, const Array<PrimExpr>& i) {
-  std::vector<std::vector<Tap>> taps;
-  for (size_t d = 0; d < bases.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]], bases[d](i[axes[d]])));
+PrimExpr SumOfTaps(const std::vector<std::vector<Tap>>& taps, const Tensor& data, const std::vector<size_t>& axes,
+                   const Array<PrimExpr>& i) {
   std::function<PrimExpr(size_t, const Array<PrimExpr>&)> sum = [&](size_t d, const Array<PrimExpr>& at) {
-    if (d == bases.size()) return tir::cast(kCoord, data(at));
+    if (d == taps.size()) return tir::cast(kCoord, data(at));
     PrimExpr total;
     for (const Tap& tap : taps[d]) {
       Array<PrimExpr> next = at;
@@ -254,8 +283,13 @@ Tensor ResampledRows(const std::vector<Resampler>& dims, const Tensor& data, con
   shape.Set(axes[last], data->shape[axes[last]]);
   std::vector<Tensor> bases;
   for (size_t d = 0; d < last; ++d) bases.push_back(dims[d].Bases(StrCat("resize_base", d)));
+  auto element = [&](const Array<PrimExpr>& i) {
+    std::vector<std::vector<Tap>> taps;
+    for (size_t d = 0; d < last; ++d) taps.push_back(dims[d].Taps(i[axes[d]], bases[d](i[axes[d]])));
+    return SumOfTaps(taps, data, axes, i);
+  };
   return te::ComputeStage(
-      shape, [&](const Array<PrimExpr>& i) { return SumOfTaps(dims, data, axes, bases, i); }, "resize_rows",
+      shape, element, "resize_rows",
       Map<String, ObjectRef>{{String(te::kRowAxis), IntImm(DataType::Int(64), static_cast<int64_t>(axes[last - 1]))}});
 }
 
@@ -263,36 +297,24 @@ Tensor ResampledRows(const std::vector<Resampler>& dims, const Tensor& data, con
 /// gathered for the columns. Where each column reads and with which weight is the same for all rows.
 Value ByRows(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
              const Array<PrimExpr>& out_shape, bool linear) {
-  const size_t last = axes.size() - 1;
-  const Tensor column_bases = dims[last].Bases(StrCat("resize_base", last));
+  const size_t last = axes.size() - 1, axis = axes[last];
+  const TapTables columns(dims[last], data->shape[axis], out_shape[axis], linear, last);
   const Tensor rows = last == 0 ? data : ResampledRows(dims, data, axes, out_shape);
-  const size_t count = linear ? 2 : 4;
-  const Array<PrimExpr> columns{out_shape[axes[last]]};
-  const int64_t* width = AsConstInt(data->shape[axes[last]]);
-  const DataType place = DataType::Int(width != nullptr && *width <= INT32_MAX ? 32 : 64);
-  std::vector<Tensor> places, weights;
-  for (size_t k = 0; k < count; ++k) {
-    auto tap = [&, k](const Array<PrimExpr>& i) { return dims[last].Taps(i[0], column_bases(i[0]))[k]; };
-    places.push_back(Compute(
-        columns, [&](const Array<PrimExpr>& i) { return tir::cast(place, tap(i).index); }, StrCat("resize_place", k),
-        "resize_table"));
-    weights.push_back(Compute(
-        columns, [&](const Array<PrimExpr>& i) { return tap(i).weight; }, StrCat("resize_weight", k), "resize_table"));
-  }
-  return [rows, places, weights, axis = axes[last]](const Array<PrimExpr>& i) {
-    std::vector<Tap> taps;
-    for (size_t k = 0; k < places.size(); ++k) {
-      taps.push_back({tir::cast(DataType::Int(64), places[k](i[axis])), weights[k](i[axis])});
-    }
-    return Weighted(taps, rows, i, axis);
-  };
+  return [rows, columns, axis](const Array<PrimExpr>& i) { return Weighted(columns.At(i[axis]), rows, i, axis); };
 }
 
 /// Each element by itself.
-Value ByTaps(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes) {
-  std::vector<Tensor> bases;
-  for (size_t d = 0; d < dims.size(); ++d) bases.push_back(dims[d].Bases(StrCat("resize_base", d)));
-  return [&dims, data, axes, bases](const Array<PrimExpr>& i) { return SumOfTaps(dims, data, axes, bases, i); };
+Value ByTaps(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
+             const Array<PrimExpr>& out_shape, bool linear) {
+  std::vector<TapTables> tables;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    tables.emplace_back(dims[d], data->shape[axes[d]], out_shape[axes[d]], linear, d);
+  }
+  return [tables, data, axes](const Array<PrimExpr>& i) {
+    std::vector<std::vector<Tap>> taps;
+    for (size_t d = 0; d < tables.size(); ++d) taps.push_back(tables[d].At(i[axes[d]]));
+    return SumOfTaps(taps, data, axes, i);
+  };
 }
 
 /// The nearest elements, columns first: those of a row are gathered once for all rows that repeat it, from places that
@@ -342,12 +364,13 @@ Value ValueOf(const ResizeAttrs& attrs, const std::vector<Resampler>& dims, cons
     Tensor sampled = Antialiased(dims, data, axes, out->shape);
     return [sampled](const Array<PrimExpr>& i) { return sampled(i); };
   }
+  const bool linear = attrs.method == "linear";
   const bool neighbours = axes.back() - axes.front() + 1 == axes.size();
   const bool shrinks_columns = dims.size() > 1 && dims.back().shrinks();  // known to: of few columns, rows need all
   if (neighbours && !shrinks_columns && !IsEmptyDim(out->shape[axes.back()])) {
-    return ByRows(dims, data, axes, out->shape, attrs.method == "linear");
+    return ByRows(dims, data, axes, out->shape, linear);
   }
-  return ByTaps(dims, data, axes);
+  return ByTaps(dims, data, axes, out->shape, linear);
 }
 
 /// Integers cut off digits: what is one but for the rounding of weights and products has to be that one first.

@@ -18,6 +18,7 @@ using Doubles = std::vector<double>;
 
 constexpr const char* kResize[] = {"image.resize1d", "image.resize2d", "image.resize3d"};
 constexpr const char* kLayout[] = {"NCW", "NCHW", "NCDHW"};
+constexpr const char* kChannelsLast[] = {"NWC", "NHWC", "NDHWC"};
 
 /// What a resampling does to each dimension of its operand.
 struct Resampling {
@@ -32,31 +33,45 @@ Expr Resample(NodeImport& n, const Resampling& r, AttrList attrs, bool crop) {
   if (!crop && r.sizes == r.shape && std::all_of(r.scales.begin(), r.scales.end(), [](double s) { return s == 1; })) {
     return x;
   }
-  size_t rank = r.shape.size();
-  // The operator resamples the trailing dimensions of [N, C, ...]: dimensions in front that keep their size are N, C.
-  size_t first = 0;
-  while (first < rank && r.sizes[first] == r.shape[first] && r.scales[first] == 1 &&
-         (!crop || (r.roi_begin[first] == 0 && r.roi_end[first] == 1))) {
-    ++first;
-  }
+  const size_t rank = r.shape.size();
+  auto keeps = [&](size_t d) {
+    return r.sizes[d] == r.shape[d] && r.scales[d] == 1 && (!crop || (r.roi_begin[d] == 0 && r.roi_end[d] == 1));
+  };
+  // The operator resamples the trailing dimensions of [N, C, ...], or those between in [N, ..., C]: dimensions in front
+  // that keep their size are N, C, those behind C.
+  size_t first = 0, end = rank;
+  while (first < rank && keeps(first)) ++first;
   if (rank == first) return x;
-  size_t spatial = std::max<size_t>(rank - first, rank >= 3 && rank - first <= rank - 2 ? rank - 2 : 1);
-  if (spatial > 3) spatial = rank - first;
-  if (spatial > 3) return ImportResizeByAxis(n);
-  first = rank - spatial;
+  while (keeps(end - 1)) --end;
+  const bool channels_last = end < rank && end - first <= 3;
+  size_t spatial = end - first;
+  if (!channels_last) {
+    spatial = std::max<size_t>(rank - first, rank >= 3 && rank - first <= rank - 2 ? rank - 2 : 1);
+    if (spatial > 3) spatial = rank - first;
+    if (spatial > 3) return ImportResizeByAxis(n);
+    end = rank;
+    first = rank - spatial;
+  }
   Ints flat{1, 1};
-  for (size_t i = 0; i < first; ++i) flat[first == 2 ? i : 1] *= r.shape[i];
-  flat.insert(flat.end(), r.shape.begin() + static_cast<std::ptrdiff_t>(first), r.shape.end());
+  for (size_t i = 0; i < first; ++i) flat[first == 2 && !channels_last ? i : 1] *= r.shape[i];
+  if (channels_last) flat.erase(flat.begin());
+  flat.insert(flat.end(), r.shape.begin() + static_cast<std::ptrdiff_t>(first),
+              r.shape.begin() + static_cast<std::ptrdiff_t>(end));
+  if (channels_last) {
+    flat.push_back(1);
+    for (size_t i = end; i < rank; ++i) flat.back() *= r.shape[i];
+  }
   auto tail = [&](const auto& values) {
-    return std::decay_t<decltype(values)>(values.begin() + static_cast<std::ptrdiff_t>(first), values.end());
+    return std::decay_t<decltype(values)>(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                          values.begin() + static_cast<std::ptrdiff_t>(end));
   };
   attrs.push_back({"size", tail(r.sizes)});
   attrs.push_back({"scales", tail(r.scales)});
-  attrs.push_back({"layout", kLayout[spatial - 1]});
+  attrs.push_back({"layout", (channels_last ? kChannelsLast : kLayout)[spatial - 1]});
   if (crop) {
     Doubles roi = tail(r.roi_begin);
-    Doubles end = tail(r.roi_end);
-    roi.insert(roi.end(), end.begin(), end.end());
+    Doubles ends = tail(r.roi_end);
+    roi.insert(roi.end(), ends.begin(), ends.end());
     attrs.push_back({"roi", roi});
   }
   Expr y = n.Call(kResize[spatial - 1], {flat == r.shape ? x : n.Reshape(x, flat)}, attrs);
