@@ -57,7 +57,7 @@ te::Tensor RowsOfWords(const te::Tensor& rows, int64_t words, const char* name, 
   return te::ComputeStage(
       ReplaceLast(rows->shape, last, {Dim(words)}),
       [&](const Array<PrimExpr>& i) {
-        const PrimExpr word =
+        PrimExpr word =
             WordOf(i[last], count, kHalf, [&](const PrimExpr& at) { return Half(rows(ReplaceLast(i, last, {at}))); });
         if (DimValue(used) == words) return word;
         return tir::if_then_else(i[last] < used, word, tir::make_zero(kWord));
