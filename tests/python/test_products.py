@@ -259,3 +259,23 @@ def test_transposes_of_operands_are_read_as_they_are(rank, computed, tmp_path):
         x = rng.standard_normal(shape[4 - rank:], dtype=np.float32)
         right = np.exp(x.astype(np.float64)) if computed else x.astype(np.float64)
         np.testing.assert_allclose(compiled(x=x)["y"], x @ right.swapaxes(-1, -2), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("dims", [["n"], ["b", "n"]])
+@pytest.mark.parametrize("inner, columns", [(12544, 256), (8192, 328)])
+def test_any_number_of_long_rows(inner, columns, dims, follows):
+    """Each block of few rows read all of the weight again: twice the time of known numbers of rows."""
+    rng = np.random.default_rng(6)
+    w, c = (rng.standard_normal(shape, dtype=np.float32) for shape in ((inner, columns), (columns,)))
+    nodes = [helper.make_node("MatMul", ["a", "w"], ["p"]), helper.make_node("Add", ["p", "c"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]
+    if not follows:
+        nodes = [helper.make_node("MatMul", ["a", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "product", [helper.make_tensor_value_info("a", TensorProto.FLOAT, [*dims, inner])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [*dims, columns])],
+                              [numpy_helper.from_array(w, "w"), numpy_helper.from_array(c, "c")][:1 + follows])
+    compiled = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), threads=2)
+    for rows in (1, 2, 13, 160, 331):
+        a = rng.standard_normal((*[1, 1][:len(dims) - 1], rows, inner), dtype=np.float32)
+        expected = a.astype(np.float64) @ w + (c if follows else 0)
+        np.testing.assert_allclose(compiled(a=a)["y"], np.maximum(expected, 0) if follows else expected, rtol=0, atol=2.4e-5 * np.sqrt(inner))

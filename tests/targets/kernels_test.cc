@@ -513,6 +513,22 @@ TEST(KernelsTest, AnyNumberOfRowsThatShareSetsIsPacked) {
   }
 }
 
+/// Blocks of rows so long that few fit the L2 cache would each read the weight again.
+TEST(KernelsTest, AnyNumberOfLongRowsIsSummedInChunks) {
+  RegisterKernels();
+  const schedule::Kernel& packed = *schedule::FindKernel("matmul.packed");
+  const Machine machine = MachineFor("amx");
+  for (const int64_t k : {768, 4096, 12544}) {
+    const Plan chosen = DefaultPlan(packed, Product(-1, k, 1024), machine).plan;
+    const auto& plan = *chosen.as<MatmulPlanNode>();
+    EXPECT_EQ(plan.kc != 0, k != 768) << ToJson(chosen);
+    EXPECT_TRUE(plan.kc == 0 || plan.mc_tiles * plan.mr * plan.kc * 4 <= machine.l2_bytes / 8) << ToJson(chosen);
+    EXPECT_EQ(packed.why_not_plan(Product(-1, k, 1024), machine, chosen), "") << ToJson(chosen);
+  }
+  // Such a weight stays in the cache.
+  EXPECT_EQ(DefaultPlan(packed, Product(-1, 12544, 16), machine).plan.as<MatmulPlanNode>()->kc, 0);
+}
+
 TEST_P(EveryMachine, CostsGrowWithWork) {
   RegisterKernels();
   const Machine machine = MachineFor(GetParam());

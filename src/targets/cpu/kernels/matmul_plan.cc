@@ -248,6 +248,28 @@ bool CanPackRows(const MatmulProblemNode& p) {
 /// Panels of the right operand; a dynamic number of them is taken one by one.
 int64_t Panels(const MatmulProblemNode& p) { return p.n < 0 ? 1 : CeilDiv(p.n, kLanes); }
 
+/// Whether reading the weight again for each block of a dynamic number of rows takes long beside computing them: a
+/// weight that doesn't stay in the L2 cache, and rows so long that few do.
+bool ReadsWeightOften(const MatmulProblemNode& p, int64_t mr, const Machine& machine) {
+  constexpr double kShare = 1.0 / 12;
+  const bool floats = p.dtype == DataType::Float(32) && p.weight_dtype == p.dtype;
+  if (p.m >= 0 || p.k <= 0 || p.packs_b || !floats || !HasColumns(p)) return false;
+  if (ProductSizes(p).b_bytes() <= static_cast<double>(machine.l2_bytes)) return false;
+  const int64_t rows = TilesOfBlock(p, mr, true, machine) * mr;
+  const double computing = machine.fma_cycles * static_cast<double>(rows) / std::max(1, machine.vector_lanes(32));
+  return static_cast<double>(kWord) * machine.beyond_l2_cycles_per_byte > kShare * computing;
+}
+
+/// Chunks of K for a dynamic number of rows: a block of these has partial results of its own, and a chunk of it leaves
+/// the L2 cache to those and to the panels.
+void ChunkOpenRows(const MatmulProblemNode& p, const Machine& machine, MatmulPlanNode* plan) {
+  constexpr int64_t kPartOfCache = 16;
+  plan->kc = KChunk(p.k, plan->nr * kLanes, machine);
+  if (plan->kc == 0) return;
+  plan->pack_a = false;
+  plan->mc_tiles = std::max<int64_t>(1, machine.l2_bytes / kPartOfCache / (plan->kc * kWord * plan->mr));
+}
+
 /// The plan that rules of thumb give.
 MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   constexpr int64_t kMinPackedColumns = 512, kMinPackedTiles = 4, kMaxChunkedRows = 768, kShortRow = 512;
@@ -270,6 +292,7 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   plan.mc_tiles = TilesOfBlock(p, plan.mr, slow_l3 || (p.m < 0 && !plan.pack_a), machine);
   if (plan.pack_a && !p.packs_b && p.m >= 0 && p.m < kMaxChunkedRows && HasColumns(p))
     plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
+  if (ReadsWeightOften(p, plan.mr, machine)) ChunkOpenRows(p, machine, &plan);
   const int64_t columns = plan.nr * kLanes, column_tiles = CeilDiv(Panels(p), plan.nr);
   if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
   if (plan.kc == 0) plan.kc = ShortSums(p);
@@ -401,7 +424,8 @@ std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan&
   if (plan.nc_tiles < 1 || panels / plan.nr % plan.nc_tiles != 0) {
     return StrCat(plan.nc_tiles, " tiles of columns don't divide ", panels / plan.nr);
   }
-  if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0 || p.n == 1)))
+  const bool open_rows = p.m < 0 && (p.packs_b || plan.pack_a);
+  if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.n == 1 || open_rows)))
     return StrCat("chunks of ", plan.kc, " of K");
   if (plan.pack_a && ReadsWords(p)) return "rows of words can't be packed";
   return plan.pack_a && !CanPackRows(p) ? "these rows can't be packed" : "";

@@ -10,7 +10,8 @@
 // as well: in the order in which a tile reads them they are one stream of memory instead of one per row, and they don't
 // compete for the same sets of the L1 cache. Panels that are kept in 16 bits are widened as they are read, or, for many
 // rows, when they are packed for all of them. If there are too few tiles of rows to amortise fetching a long panel, k
-// is blocked: a chunk of the panel stays in the L1 cache, and partial results of some panels in the L2 cache.
+// is blocked: a chunk of the panel stays in the L1 cache, and partial results of some panels in the L2 cache. So it is
+// if rows of a dynamic number are so long that few fit the L2 cache, each block of which would read the weight again.
 #include <algorithm>
 
 #include "ops/change_layout.h"
@@ -305,8 +306,8 @@ void ScheduleVectorProduct(Schedule& sch, const BlockRV& block, const std::vecto
   FuseParallel(sch, outer, work);
 }
 
-/// The sum of a chunk for all tiles of some panels before the next chunk. What follows the product runs once these
-/// results are complete.
+/// The sum of a chunk for all tiles of some panels before the next chunk, or, of a dynamic number of rows, for those of
+/// a block. What follows the product runs once these results are complete.
 void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing, const std::vector<LoopRV>& out,
                     const MatmulProblemNode& p, const MatmulPlanNode& plan, double work) {
   const size_t rank = out.size();
@@ -316,7 +317,15 @@ void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing,
   const int64_t lanes = plan.nr * kLanes;
   std::vector<LoopRV> columns =
       sch.Split(out[rank - 1], {kRest, PrimExpr(plan.nc_tiles * lanes / kLanes), PrimExpr(kLanes)});
-  sch.Reorder({columns[0], out[rank - 2], columns[1], columns[2]});
+  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
+  if (p.m < 0) {
+    // Partial results of a block of rows, not of however many there are.
+    std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mc_tiles * plan.mr)});
+    sch.Reorder({rows[0], columns[0], rows[1], columns[1], columns[2]});
+    outer.push_back(rows[0]);
+  } else {
+    sch.Reorder({columns[0], out[rank - 2], columns[1], columns[2]});
+  }
   sch.ComputeAt(block, columns[0]);
   std::vector<LoopRV> axes = LoopsUnder(sch, block, columns[0]);  // .., m, n, chunk
   LoopRV sum = axes[rank];
@@ -337,7 +346,6 @@ void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing,
   if (packing.defined()) PackPanels(sch, packing, columns[0], p.out_dtype.is_int());
   sch.DecomposeReduction(block, sum);
   sch.Vectorize(columns[2]);
-  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.push_back(columns[0]);
   FuseParallel(sch, outer, work);
 }
