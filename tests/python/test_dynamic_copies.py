@@ -5,6 +5,7 @@ import subprocess
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime as ort
 import pytest
 from onnx import helper, numpy_helper
@@ -76,3 +77,27 @@ def test_neighbours_are_vectors(of, tmp_path):
         assert "floormod(i1" not in text and "+ i1_1)] = (float32*)p0_2[" in text
     else:
         assert "@tir.if_then_else(" in text and "(float32x16*)p0_2[ramp(" in text
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+def test_sizes_of_repeated_operands(expanded, tmp_path):
+    """`probe.repeat(batch, 1, 1)`: sizes that aren't of the batch were unknown, so parts of weights were cut and packed in each run."""
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[n, 7, 16] x) => (float[n, 7, r] y, float[n, 1, 16] t)
+      <float[1, 1, 16] probe, float[16, 64] w, int64[1] first = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}> {
+      s = Shape (x)  batch = Slice (s, first, one)  repeats = Concat <axis = 0> (batch, one, one)
+      count = Shape (repeats)  ones = ConstantOfShape <value = int64[1] {1}> (count)  e = Expand (probe, ones)
+      t = Tile (OPERAND, repeats)
+      ts = Shape (t)  width = Slice (ts, two, three)  part = Slice (w, first, width, one)  y = MatMul (x, part) }"""
+    made = onnx.parser.parse_model(text.replace("OPERAND", "e" if expanded else "probe"))
+    made.graph.initializer.extend([numpy_helper.from_array(floats(1, 1, 16), "probe"), numpy_helper.from_array(floats(16, 64), "w")])
+    onnx.save(made, tmp_path / "m.onnx")
+    command = [PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--dump", "relay-opt", "--dump-dir", tmp_path / "d"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    assert "dyn.strided_slice" not in "".join(path.read_text() for path in (tmp_path / "d").iterdir())
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(made)
+    for batch in (1, 3):
+        expected = session.run(["y", "t"], {"x": floats(batch, 7, 16)})
+        actual = compiled(x=floats(batch, 7, 16))
+        np.testing.assert_array_equal(actual["t"], expected[1])
+        np.testing.assert_allclose(actual["y"], expected[0], rtol=1e-5, atol=1e-5)

@@ -7,6 +7,7 @@
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/run_time_axes.h"
+#include "frontend/onnx/symbolic_dims.h"
 #include "treadle/base/int_math.h"
 #include "treadle/ir/prim_ops.h"
 
@@ -294,6 +295,22 @@ Expr ImportExpand(NodeImport& n) {
   return n.Call("broadcast_to", {x}, {{"shape", ObjectRef(target)}});
 }
 
+/// Of a number of copies that only a run knows; it may know some of them, and so some dimensions of the result.
+Expr ImportDynamicTile(NodeImport& n, int rank) {
+  const int64_t* entries = n.Rank(1) == 1 ? AsConstInt(TypeOf(n.In(1))->shape[0]) : nullptr;
+  if (entries != nullptr && *entries != rank) n.Invalid(StrCat(*entries, " repeats for rank ", rank));
+  if (n.Rank(1) != 1) n.Invalid("'repeats' isn't a vector");
+  // As many as the operand has dimensions: checked when it runs.
+  Expr tiled = n.Call("dyn.tile", {n.In(0), entries != nullptr ? n.In(1) : n.Reshape(n.In(1), {rank})});
+  auto sizes = n.ShapeElements(n.In(1));
+  if (!sizes || static_cast<int>(sizes->size()) != rank) return tiled;
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    const PrimExpr &dim = TypeOf(n.In(0))->shape[i], &copies = (*sizes)[i];
+    (*sizes)[i] = copies.defined() && !IsAnyDim(copies) && !IsAnyDim(dim) ? copies * dim : AnyDim();
+  }
+  return WithDims(n, tiled, SizeHints(sizes, rank));
+}
+
 Expr ImportTile(NodeImport& n) {
   int rank = n.Rank(0);
   Ints reps;
@@ -301,13 +318,7 @@ Expr ImportTile(NodeImport& n) {
     reps.assign(static_cast<size_t>(rank), 1);
     reps[static_cast<size_t>(n.Axis(n.ConstantInt(2, "axis"), rank))] = n.ConstantInt(1, "tiles");
   } else {
-    if (!n.IsKnown(1)) {
-      const int64_t* entries = n.Rank(1) == 1 ? AsConstInt(TypeOf(n.In(1))->shape[0]) : nullptr;
-      if (entries != nullptr && *entries != rank) n.Invalid(StrCat(*entries, " repeats for rank ", rank));
-      if (n.Rank(1) != 1) n.Invalid("'repeats' isn't a vector");
-      // As many as the operand has dimensions: checked when it runs.
-      return n.Call("dyn.tile", {n.In(0), entries != nullptr ? n.In(1) : n.Reshape(n.In(1), {rank})});
-    }
+    if (!n.IsKnown(1)) return ImportDynamicTile(n, rank);
     reps = n.ConstantInts(1, "repeats");
   }
   if (static_cast<int>(reps.size()) != rank) n.Invalid(StrCat(reps.size(), " repeats for rank ", rank));
