@@ -224,9 +224,7 @@ class Flattener : public MixedModeMutator {
   Expr OpenConvolution(const CallNode* pre, const CallNode* call, const TensorTypeNode* type) {
     const auto* a = call->attrs_as<ops::Conv3DAttrs>();
     const auto weight = StaticShape(pre->args[1]);
-    if (!weight || call->args[1].as<ConstantNode>() == nullptr || !a->IsIn("NCDHW", "OIDHW") || a->groups != 1) {
-      return Expr();
-    }
+    if (!weight || !a->IsIn("NCDHW", "OIDHW") || a->groups != 1) return Expr();
     const Ints pads = SixPads(a->padding), &w = *weight;
     const int64_t taps = w[2], dilation = a->dilation[0], reach = (taps - 1) * dilation;
     const int64_t least = reach + 1 - pads[0] - pads[3];
@@ -328,9 +326,7 @@ class Flattener : public MixedModeMutator {
   Expr Convolution(const CallNode* pre, const CallNode* call, const Ints& shape) {
     const auto* a = call->attrs_as<ops::Conv3DAttrs>();
     auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
-    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || !a->IsIn("NCDHW", "OIDHW")) {
-      return Expr();
-    }
+    if (!data || !weight || !a->IsIn("NCDHW", "OIDHW")) return Expr();
     const bool depthwise = a->groups > 1 && a->groups == (*data)[1] && (*weight)[1] == 1;
     if ((a->groups > 1 && !depthwise) || TensorTypeOf(GetRef<Expr>(pre))->dtype != DataType::Float(32)) return Expr();
     const Ints pads = SixPads(a->padding), &w = *weight;

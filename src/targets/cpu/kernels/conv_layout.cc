@@ -20,6 +20,17 @@ using runtime::NDArray;
 
 namespace {
 
+/// Why the weight, which only a run knows, isn't packed at each run: it is for enough results that each of its elements
+/// is used often.
+std::string WhyNotPackedAtRun(const CallNode* call, int64_t groups) {
+  constexpr int64_t kLeastUses = 32;
+  if (groups != 1) return "the weight isn't constant, and there are several groups";
+  const Array<PrimExpr>& shape = call->type_as<TensorTypeNode>()->shape;
+  int64_t uses = 1;
+  for (size_t i : {0, 2, 3}) uses *= DimValue(shape[i]) < 0 ? kLeastUses : DimValue(shape[i]);
+  return uses < kLeastUses ? "the weight isn't constant, and used by few pixels" : "";
+}
+
 std::string WhyNotBlockedCall(const CallNode* call, const relay::LayoutArgs& args) {
   const auto* a = call->attrs.as<Conv2DAttrs>();
   const auto *data = args.Type(0), *kernel = args.Type(1);
@@ -27,8 +38,7 @@ std::string WhyNotBlockedCall(const CallNode* call, const relay::LayoutArgs& arg
   if (!nchw) return "the model's layouts aren't NCHW and OIHW";
   if (AsConstInt(data->shape[1]) == nullptr || !IsStatic(kernel)) return "the number of channels is dynamic";
   if (data->dtype != DataType::Float(32)) return StrCat("the data are ", data->dtype, ", not float32");
-  if (call->args[1].as<ConstantNode>() == nullptr) return "the weight isn't constant";
-  return "";
+  return call->args[1].as<ConstantNode>() == nullptr ? WhyNotPackedAtRun(call, a->groups) : "";
 }
 
 /// The same by pairs of bfloat16, summed in float32.
@@ -62,6 +72,21 @@ void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes
   }
 }
 
+/// The same where only the run knows the weight: channels that pad blocks aren't added to it.
+Problem LaidOutAtRun(const ConvProblemNode& from) {
+  auto node = MakeObject<ConvProblemNode>(from);
+  auto fits = [](const ChannelLayout& layout, int64_t channels) {
+    return layout.is_in_order() && layout.PaddedChannels(channels) == channels;
+  };
+  if (!fits(from.out_layout, from.oc) || !fits(from.in_layout, from.ic)) {
+    node->not_blocked = "the weight isn't constant, and channels don't fill blocks";
+  } else {
+    node->oc_block = from.out_layout.block;
+    node->ic_block = from.in_layout.block;
+  }
+  return Problem(ObjectPtr<Object>(node));
+}
+
 /// The problem with channels and weights as its layouts want them.
 Problem LaidOut(const Problem& open, const CallNode* call) {
   const auto& from = *open.as<ConvProblemNode>();
@@ -73,6 +98,7 @@ Problem LaidOut(const Problem& open, const CallNode* call) {
     return Problem(ObjectPtr<Object>(node));
   }
   if (from.out_layout.is_plain()) return open;
+  if (!from.constant_weight) return LaidOutAtRun(from);
   p.weight = PadOutputChannels(call->args[1].as<ConstantNode>()->data, p.out_layout);
   p.oc = p.weight.shape()[0];
   p.oc_block = p.out_layout.block;
@@ -301,17 +327,23 @@ relay::Constant SharedConstant(const NDArray& weight) {
 
 }  // namespace
 
-LaidOutCall BlockedConv(const LayoutRequest& request, const NDArray& weight, const ChannelLayout& in,
+LaidOutCall BlockedConv(const LayoutRequest& request, const Expr& weight, const ChannelLayout& in,
                         const ChannelLayout& out, int64_t groups) {
   const CallNode* call = request.call;
   const std::string kernel_layout = BlockedKernelLayout(in.block, out.block);
-  const bool same = weight.same_as(call->args[1].as<ConstantNode>()->data);
-  Expr w = LayoutTransform(same ? call->args[1] : Expr(SharedConstant(weight)), "OIHW", kernel_layout);
+  Expr w = LayoutTransform(weight, "OIHW", kernel_layout);
   auto attrs =
       MakeObject<Conv2DAttrs>(*BlockedAttrs(call->attrs.as<Conv2DAttrs>(), in, kernel_layout, out).as<Conv2DAttrs>());
   attrs->groups = static_cast<decltype(attrs->groups)>(groups);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
   return {relay::Call(op, {request.args.Get(0, in), w}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
+}
+
+LaidOutCall BlockedConv(const LayoutRequest& request, const NDArray& weight, const ChannelLayout& in,
+                        const ChannelLayout& out, int64_t groups) {
+  const Expr& own = request.call->args[1];
+  const bool same = weight.same_as(own.as<ConstantNode>()->data);
+  return BlockedConv(request, same ? own : Expr(SharedConstant(weight)), in, out, groups);
 }
 
 LaidOutCall IndexedConv(const LayoutRequest& request, const NDArray& weight, const ChannelLayout& in,

@@ -74,6 +74,8 @@ bool HasPadding(const ConvProblemNode& p);
 /// The convolution of an argument in layout `in`. `weight`: OIHW, with the channels that pad blocks.
 relay::LaidOutCall BlockedConv(const LayoutRequest& request, const runtime::NDArray& weight, const ChannelLayout& in,
                                const ChannelLayout& out, int64_t groups);
+relay::LaidOutCall BlockedConv(const LayoutRequest& request, const relay::Expr& weight, const ChannelLayout& in,
+                               const ChannelLayout& out, int64_t groups);
 /// The same for channels that aren't in the order of the weight's, or where many only pad blocks. Only outputs of
 /// `weight` are padded.
 relay::LaidOutCall IndexedConv(const LayoutRequest& request, const runtime::NDArray& weight, const ChannelLayout& in,

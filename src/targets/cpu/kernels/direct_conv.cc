@@ -560,6 +560,7 @@ std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Pr
   const auto& p = *problem.as<ConvProblemNode>();
   if (p.indexed_ic || plan.as<DirectConvPlanNode>()->skip_padding)
     return IndexedConv(request, p.weight, p.in_layout, p.out_layout, 1);
+  if (!p.constant_weight) return BlockedConv(request, request.args.Plain(1), p.in_layout, p.out_layout, 1);
   return BlockedConv(request, p.padded_weight, p.in_layout, p.out_layout, 1);
 }
 

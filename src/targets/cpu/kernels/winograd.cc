@@ -318,6 +318,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   const auto& p = *grouped.as<ConvProblemNode>();
   if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
   if (std::string reason = WhyNotWinogradWindow(p, /*of_groups=*/true); !reason.empty()) return reason;
+  if (!p.constant_weight) return "the weight isn't constant";
   if (p.ic_block == 0) return "the input isn't blocked";
   if (p.indexed_ic) return "channels of the input are in another order, with others between them";
   const int64_t vectors = kMinDynamicVectors * machine.vector_lanes(32);
