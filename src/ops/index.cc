@@ -222,7 +222,7 @@ void RegisterIndexOps() {
       .Set(kValueRule, ValueRule::kMoves)
       .Set(kCompute, FTECompute(GatherNDCompute));
   Register("one_hot", "on_value at the index along a new dimension, off_value elsewhere.", Rule<OneHotInfer>,
-           OpPatternKind::kOutEWiseFusable)
+           OpPatternKind::kInjective)
       .Arguments({{"indices", "Tensor", "Where on_value stands."},
                   {"on_value", "Tensor", "Scalar."},
                   {"off_value", "Tensor", "Scalar."}})

@@ -6,6 +6,7 @@
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -110,6 +111,11 @@ Expr RowsByMatrix(NodeImport& n, const Expr& a, const Expr& b, const ProductRule
   return n.Call("dyn.reshape", {product, n.Concat(sizes, 0)}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
 }
 
+/// Whether two dimensions that only a run knows are known to be the same.
+bool SameSize(const PrimExpr& a, const PrimExpr& b) {
+  return !IsAnyDim(a) && !IsAnyDim(b) && (StructuralEqual(a, b) || arith::Analyzer().CanProveEqual(a, b));
+}
+
 /// As MatMul, of shapes that aren't known when compiling. Of batch dimensions that neither operand knows, and that may
 /// differ, one may turn out to be 1: both operands are broadcast, which moves them once more.
 Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
@@ -128,7 +134,7 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
       n.Invalid(StrCat("batch dimensions ", *x, " and ", *y, " don't broadcast"));
     }
     const PrimExpr of_x = TypeOf(a)->shape[static_cast<size_t>(i)], of_y = TypeOf(b)->shape[static_cast<size_t>(i)];
-    if (x == nullptr && y == nullptr && (IsAnyDim(of_x) || IsAnyDim(of_y) || !StructuralEqual(of_x, of_y))) {
+    if (x == nullptr && y == nullptr && !SameSize(of_x, of_y)) {
       expand_a = expand_b = true;
       Expr rows = DimOf(n, a, i), one = n.Const(ArrayOf(std::vector<int64_t>{1}, {}, DataType::Int(64)));
       Expr size = n.Call("where", {n.Call("equal", {rows, one}), DimOf(n, b, i), rows});
