@@ -7,6 +7,7 @@
 #include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/macs.h"
+#include "ops/taken_matrices.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -253,6 +254,7 @@ void RegisterDenseOps() {
       .SupportLevel(10)
       .Relation(Rule<BatchMatmulInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kCallPattern, relay::FCallPattern(PatternOfProduct))
       .Set(relay::kMacCount, relay::FMacCount(MatmulMacs<BatchMatmulAttrs>))
       .Set(kCompute, FTECompute(BatchMatmulCompute))
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways)

@@ -4,6 +4,7 @@
 #include "ops/families.h"
 #include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/taken_matrices.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
@@ -206,6 +207,7 @@ void RegisterIndexOps() {
   Register("take", "Slices of a dimension picked by index.", Rule<TakeInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
       .AttrsType<TakeAttrs>()
+      .Set(relay::kCallPattern, relay::FCallPattern(PatternOfTake))
       .Set(kValueRule, ValueRule::kMoves)
       .Set(kCompute, FTECompute(TakeCompute))
       .Set(kGradient, FGradient(gradient::OfTake));

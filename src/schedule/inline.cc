@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
 #include "treadle/schedule/analysis.h"
@@ -90,6 +92,27 @@ bool WouldGrowLarge(Schedule& sch, const BlockRV& block) {
   return false;
 }
 
+/// Whether `consumer` reads each element of `block` once, and the block only moves them: where each of its axes of more
+/// than one step is an index of what it reads, as in the product of a matrix by one column.
+bool IsMovedOnce(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
+  const tir::Block moved = sch.Get(block), node = sch.Get(consumer);
+  const auto* store = moved->body.as<tir::BufferStoreNode>();
+  if (store == nullptr || store->value.as<tir::BufferLoadNode>() == nullptr) return false;
+  const tir::Buffer& buffer = store->buffer;
+  if (ReadCounter::Count(node->body, buffer) != 1) return false;
+  bool once = true;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr || !load->buffer.same_as(buffer)) return;
+    for (const tir::IterVar& axis : node->iter_vars) {
+      const bool is_index = std::any_of(load->indices.begin(), load->indices.end(),
+                                        [&](const PrimExpr& index) { return index.same_as(axis->var); });
+      once = once && (is_index || tir::is_one(axis->dom->extent));
+    }
+  });
+  return once;
+}
+
 }  // namespace
 
 void InlineInjective(Schedule& sch) {
@@ -114,7 +137,7 @@ void InlineInjective(Schedule& sch) {
     for (const BlockRV& consumer : consumers) {
       if (!IsReduction(sch, consumer)) continue;
       // A reduction reads each element once unless it slides a window or multiplies matrices.
-      repeated |= TagOf(sch, consumer).reuses_operands();
+      repeated |= TagOf(sch, consumer).reuses_operands() && !IsMovedOnce(sch, block, consumer);
     }
     if (repeated && !tag.constant) continue;
     if (consumers.size() <= 1) {

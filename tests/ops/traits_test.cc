@@ -132,7 +132,6 @@ TEST(Traits, OperatorsWithoutARuleForNarrowFloats) {
                                           "nn.packed_dense",
                                           "nn.packing_matmul",
                                           "nonzero_padded",
-                                          "one_hot",
                                           "scatter",
                                           "scatter_add",
                                           "scatter_nd",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "treadle/ir/structural.h"
+#include "treadle/relay/call_pattern.h"
 #include "treadle/relay/gathered_data.h"
 
 namespace treadle::relay {
@@ -92,6 +93,9 @@ OpPatternKind PatternOf(const CallNode* call) {
   Op ref = GetRef<Op>(op);
   // The kernel of an operator whose shape function reads values can't run inside another kernel.
   if (ref.GetAttr(kDataDependentShape, false) && IsDynamicType(call->checked_type())) return OpPatternKind::kOpaque;
+  if (const FCallPattern own = ref.GetAttr(kCallPattern, FCallPattern{}); own != nullptr) {
+    if (const auto pattern = own(call)) return *pattern;
+  }
   // One without a pattern, such as batch_norm before SimplifyInference, stays by itself.
   return ref.GetAttr(kOpPattern, OpPatternKind::kOpaque);
 }

@@ -17,6 +17,7 @@
 #include "ops/change_layout.h"
 #include "ops/infer.h"
 #include "ops/macs.h"
+#include "ops/taken_matrices.h"
 #include "ops/te_util.h"
 #include "passes/reshape_last.h"
 #include "targets/cpu/kernels/matmul_plan.h"
@@ -661,6 +662,7 @@ void RegisterPackedMatmul() {
       .SupportLevel(10)
       .Relation(Rule<PackingMatmulInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kCallPattern, relay::FCallPattern(PatternOfProduct))
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
       .Set(kFormForOneRow, FFormForOne([](const Attrs&, const Array<Type>& operands) {
              return RowsOfPacking(OutTensor(operands[0])->shape, OutTensor(operands[1])->shape.size());

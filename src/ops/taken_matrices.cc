@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/taken_matrices.h"
+
+#include "ops/infer.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ir/structural.h"
+
+namespace treadle::ops {
+namespace {
+
+constexpr size_t kRank = 3;
+
+/// The type of a float32 tensor of rank 3; null for others.
+const TensorTypeNode* Matrices(const relay::ExprNode* e) {
+  const auto* type = e->type_as<TensorTypeNode>();
+  const bool fits = type != nullptr && type->shape.size() == kRank && type->dtype == DataType::Float(32);
+  return fits ? type : nullptr;
+}
+
+bool IsTaken(const relay::ExprNode* e) {
+  const auto* call = GetRef<relay::Expr>(e).as<relay::CallNode>();
+  const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+  if (op == nullptr || op->name != "take") return false;
+  const auto *from = Matrices(call->args[0].get()), *taken = Matrices(call);
+  if (from == nullptr || taken == nullptr) return false;
+  for (size_t d = 1; d < kRank; ++d) {
+    if (AsConstInt(from->shape[d]) == nullptr || !StructuralEqual(from->shape[d], taken->shape[d])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<OpPatternKind> PatternOfTake(const relay::CallNode* call) {
+  if (!IsTaken(call)) return std::nullopt;
+  return OpPatternKind::kBroadcast;
+}
+
+std::optional<OpPatternKind> PatternOfProduct(const relay::CallNode* call) {
+  const auto* product = Matrices(call);
+  if (product == nullptr) return std::nullopt;
+  // By one column, or one row.
+  const bool once = (tir::is_one(product->shape[2]) && IsTaken(call->args[0].get())) ||
+                    (tir::is_one(product->shape[1]) && IsTaken(call->args[1].get()));
+  return once ? std::optional(OpPatternKind::kCommReduce) : std::nullopt;
+}
+
+}  // namespace treadle::ops
