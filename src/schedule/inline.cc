@@ -92,12 +92,14 @@ bool WouldGrowLarge(Schedule& sch, const BlockRV& block) {
   return false;
 }
 
-/// Whether `consumer` reads each element of `block` once, and the block only moves them: where each of its axes of more
-/// than one step is an index of what it reads, as in the product of a matrix by one column.
+/// Whether `consumer` reads each element of `block` once, and the block only moves them, rows as they are: where each
+/// of its axes of more than one step is an index of what it reads, as in the product of a matrix by one column.
 bool IsMovedOnce(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
   const tir::Block moved = sch.Get(block), node = sch.Get(consumer);
   const auto* store = moved->body.as<tir::BufferStoreNode>();
-  if (store == nullptr || store->value.as<tir::BufferLoadNode>() == nullptr) return false;
+  const auto* source = store == nullptr ? nullptr : store->value.as<tir::BufferLoadNode>();
+  if (source == nullptr || source->indices.empty() || store->indices.empty()) return false;
+  if (!source->indices.back().same_as(store->indices.back())) return false;
   const tir::Buffer& buffer = store->buffer;
   if (ReadCounter::Count(node->body, buffer) != 1) return false;
   bool once = true;
