@@ -215,8 +215,11 @@ Tensor DivideBySums(const Tensor& mixed, const Tensor& sum, const AttentionAttrs
   return te::ComputeStage(
       mixed->shape,
       [&](const Array<PrimExpr>& i) {
-        const PrimExpr total = sum(ReplaceLast(i, row, {})), result = tir::div(mixed(i), total);
-        return attrs.zero_masked_rows ? tir::select(tir::isnan(total), tir::make_zero(mixed->dtype), result) : result;
+        const PrimExpr total = sum(ReplaceLast(i, row, {})), zero = tir::make_zero(mixed->dtype);
+        // Of no keys at all the products with values are 0, and so is their sum.
+        const PrimExpr some = tir::select(tir::equal(total, zero), tir::make_const(mixed->dtype, 1), total);
+        const PrimExpr result = tir::div(mixed(i), some);
+        return attrs.zero_masked_rows ? tir::select(tir::isnan(total), zero, result) : result;
       },
       "attention_output", anchor);
 }

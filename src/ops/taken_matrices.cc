@@ -4,6 +4,7 @@
 #include "ops/infer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
+#include "treadle/ops/attrs/transform.h"
 
 namespace treadle::ops {
 namespace {
@@ -22,7 +23,7 @@ bool IsTaken(const relay::ExprNode* e) {
   const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
   if (op == nullptr || op->name != "take") return false;
   const auto *from = Matrices(call->args[0].get()), *taken = Matrices(call);
-  if (from == nullptr || taken == nullptr) return false;
+  if (from == nullptr || taken == nullptr || call->attrs_as<TakeAttrs>()->axis != 0) return false;
   for (size_t d = 1; d < kRank; ++d) {
     if (AsConstInt(from->shape[d]) == nullptr || !StructuralEqual(from->shape[d], taken->shape[d])) return false;
   }

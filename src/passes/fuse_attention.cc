@@ -196,14 +196,15 @@ class AttentionFuser : public MixedModeMutator {
     return fused.defined() ? fused : post;
   }
 
-  /// A product of matrices of one format with equal batches and a first operand as it is.
+  /// A product of matrices of one format with equal batches and a first operand as it is, and elements.
   static bool IsPlain(const CallNode* call) {
     const auto* attrs = call->attrs_as<ops::BatchMatmulAttrs>();
     const auto *a = TensorTypeOf(call->args[0]), *b = TensorTypeOf(call->args[1]);
     if (attrs->transpose_a || !IsFloatMatrix(a) || !IsFloatMatrix(b) || a->shape.size() != b->shape.size())
       return false;
-    for (size_t i = 0; i + 2 < a->shape.size(); ++i) {
-      if (!SameSize(a->shape[i], b->shape[i])) return false;
+    for (size_t i = 0; i < a->shape.size(); ++i) {
+      if (tir::is_zero(a->shape[i]) || tir::is_zero(b->shape[i])) return false;
+      if (i + 2 < a->shape.size() && !SameSize(a->shape[i], b->shape[i])) return false;
     }
     const auto* out = call->type_as<TensorTypeNode>();
     return out != nullptr && a->dtype == b->dtype && out->dtype == a->dtype;

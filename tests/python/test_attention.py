@@ -154,6 +154,15 @@ def test_masks_of_unrelated_dimensions(total, tmp_path):
             compiled(**feed(*sizes))
 
 
+@pytest.mark.parametrize("queries", [1, 5, "m"])
+@pytest.mark.parametrize("keys", [0, "n"])
+def test_no_keys_give_zero(queries, keys):
+    """As products over no elements are: sums of no exponentials divided by each other were NaN, or didn't compile."""
+    model, shapes = attention_model(1, 2, queries, keys, 16, 8)
+    x = {name: np.ones([{"m": 5, "n": 0}.get(d, d) for d in shape], np.float32) for name, shape in shapes.items()}
+    np.testing.assert_array_equal(treadle.compile(model).run(None, x)[0], 0)
+
+
 def test_masked_keys_have_no_weight():
     model, shapes = attention_model(1, 2, 10, 21, 16, 16, mask=(1, 1, 10, 21))
     rng = np.random.default_rng(1)

@@ -34,6 +34,14 @@ def test_channels_last(mode, shape, scales):
     check(shape, model(shape, scales, mode=mode, coordinate_transformation_mode="asymmetric" if mode == "nearest" else "half_pixel"))
 
 
+@pytest.mark.parametrize("shape, scales", [
+    ((1, 0, 4, 3), (1, 1, 2, 1)), ((1, 3, 4, 0), (1, 1, 2, 1)), ((0, 4, 3), (2, 2, 1)), ((3, 0), (2, 1)), ((2, 4, 0, 3, 3), (1, 1, 1, 2, 1))])
+def test_no_elements(shape, scales):
+    """A 0 was read as a dimension to copy."""
+    y = treadle.compile(model(shape, scales, mode="linear"))(x=np.zeros(shape, "f4"))["y"]
+    assert y.shape == tuple(int(n * s) for n, s in zip(shape, scales))
+
+
 def test_cropped_channels_last():
     """A region of the channels themselves isn't kept."""
     attributes = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}

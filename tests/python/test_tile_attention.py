@@ -116,7 +116,7 @@ def test_no_keys_that_a_run_shows(target, instructions):  # noqa: F811
     sizes = {"m": 5, "n": 0}
     x = inputs_of({name: [sizes.get(d, d) for d in shape] for name, shape in shapes.items()})
     y = treadle.compile(model, target=target, precision="bf16").run(None, x)[0]
-    assert y.shape == (1, 2, 5, 64)
+    np.testing.assert_array_equal(y, np.zeros((1, 2, 5, 64)))
 
 
 def test_it_is_the_kernel_of_machines_with_tiles():

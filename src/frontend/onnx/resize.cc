@@ -74,8 +74,12 @@ Expr Resample(NodeImport& n, const Resampling& r, AttrList attrs, bool crop) {
     roi.insert(roi.end(), ends.begin(), ends.end());
     attrs.push_back({"roi", roi});
   }
-  Expr y = n.Call(kResize[spatial - 1], {flat == r.shape ? x : n.Reshape(x, flat)}, attrs);
-  return flat == r.shape ? y : n.Reshape(y, r.sizes);
+  // A 0 is the size of a dimension here.
+  auto reshape = [&](const Expr& of, const Ints& shape) {
+    return n.Call("reshape", {of}, {{"newshape", shape}, {"allowzero", true}});
+  };
+  Expr y = n.Call(kResize[spatial - 1], {flat == r.shape ? x : reshape(x, flat)}, attrs);
+  return flat == r.shape ? y : reshape(y, r.sizes);
 }
 
 std::string Method(NodeImport& n, const std::string& mode) {
