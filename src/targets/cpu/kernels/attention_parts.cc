@@ -56,6 +56,34 @@ void VectorizeParts(Schedule& sch, const Stages& stages, const std::string& role
   VectorizeLanes(sch, {parts, LoopsUnder(sch, parts, loop)});
 }
 
+void ScheduleTiles(Schedule& sch, const BlockRV& product, const LoopRV& block, const tir::TensorIntrin& intrin) {
+  const Nest nest = At(sch, product, block);
+  sch.Tensorize(nest.axes[nest.axes.size() - 3], intrin);
+}
+
+void ScheduleTileSoftmax(Schedule& sch, const Stages& stages, const LoopRV& block) {
+  for (const char* role : {"sum", "sum_lanes", "sum_parts"}) {
+    if (stages.Has(role)) At(sch, stages.At(role), block);
+  }
+  const Nest exp = At(sch, stages.At("exp"), block);
+  const size_t rank = exp.axes.size();
+  const LoopRV& row = exp.axes[rank - 2];
+  VectorizeLast(sch, exp.axes.back());
+  for (const char* role : {"max", "max_lanes", "max_parts"}) {
+    if (stages.Has(role)) At(sch, stages.At(role), row);
+  }
+  VectorizeParts(sch, stages, "max", row);
+  for (const char* role : {"sum_parts", "sum_lanes", "sum"}) {
+    if (stages.Has(role)) sch.ReverseComputeAt(stages.At(role), row);
+  }
+  VectorizeParts(sch, stages, "sum", row);
+  // Rows an odd number of cache lines apart: those of a tile don't share sets of the L1 cache.
+  constexpr int kLine = 16;  // of float32
+  const int axis = static_cast<int>(rank) - 2;
+  sch.StorageAlign(stages.At("products"), 0, axis, 2 * kLine, kLine);
+  sch.StorageAlign(stages.At("exp"), 0, axis, 4 * kLine, 2 * kLine);
+}
+
 Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value, DataType dtype) {
   if (missing == 0) return data;
   std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});

@@ -32,6 +32,12 @@ void VectorizeLast(Schedule& sch, const LoopRV& last);
 /// The lanes of a maximum or sum, which are under `loop`: of several vectors at once, or by themselves.
 void VectorizeParts(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop);
 
+/// A product of tiles, computed under `block` by the intrinsic: its axes are (.., m, n, k).
+void ScheduleTiles(Schedule& sch, const BlockRV& product, const LoopRV& block, const tir::TensorIntrin& intrin);
+/// The softmax between two products of tiles, "products" and "mixed", under `block`: row by row, so that the scores of
+/// a row stay in the L1 cache from its maximum to its sum.
+void ScheduleTileSoftmax(Schedule& sch, const Stages& stages, const LoopRV& block);
+
 /// `data` of `rank` dimensions, of which `dim` has `missing` more elements, of `value`.
 relay::Expr PadDim(const relay::Expr& data, size_t rank, size_t dim, int64_t missing, double value,
                    DataType dtype = DataType::Float(32));

@@ -176,12 +176,6 @@ void SchedulePacking(Schedule& sch, const Stages& stages, size_t batch) {
   parallel(values, value_loops);
 }
 
-/// A product, computed under `block`.
-void ScheduleTiles(Schedule& sch, const BlockRV& product, const LoopRV& block, const tir::TensorIntrin& intrin) {
-  const Nest nest = At(sch, product, block);  // .., m, n, k
-  sch.Tensorize(nest.axes[nest.axes.size() - 3], intrin);
-}
-
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan&) {
   const auto& p = *problem.as<AttentionProblemNode>();
   const Sizes sizes(Dim(p.m), Dim(p.n), p.s, p.d);
@@ -194,25 +188,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const LoopRV& block = m[0];
   VectorizeLast(sch, out[rank - 1]);
   ScheduleTiles(sch, stages.At("mixed"), block, TileProductIntrin(kHalf, kHalf, kRows, sizes.d_panels, -1, true));
-  for (const char* role : {"sum", "sum_lanes", "sum_parts"}) {
-    if (stages.Has(role)) At(sch, stages.At(role), block);
-  }
-  const Nest exp = At(sch, stages.At("exp"), block);
-  const LoopRV& row = exp.axes[rank - 2];
-  VectorizeLast(sch, exp.axes.back());
-  for (const char* role : {"max", "max_lanes", "max_parts"}) {
-    if (stages.Has(role)) At(sch, stages.At(role), row);
-  }
-  VectorizeParts(sch, stages, "max", row);
-  for (const char* role : {"sum_parts", "sum_lanes", "sum"}) {
-    if (stages.Has(role)) sch.ReverseComputeAt(stages.At(role), row);
-  }
-  VectorizeParts(sch, stages, "sum", row);
+  ScheduleTileSoftmax(sch, stages, block);
   for (const char* role : {"scores", "used_products"}) sch.ComputeInline(stages.At(role));
-  // Rows an odd number of cache lines apart: those of a tile don't share sets of the L1 cache.
-  constexpr int kLine = 16;  // of float32
-  sch.StorageAlign(stages.At("products"), 0, static_cast<int>(rank) - 2, 2 * kLine, kLine);
-  sch.StorageAlign(stages.At("exp"), 0, static_cast<int>(rank) - 2, 4 * kLine, 2 * kLine);
   ScheduleTiles(sch, stages.At("products"), block, TileProductIntrin(kHalf, kWord, kRows, -1, sizes.s_words, true));
   VectorizeLast(sch, At(sch, stages.At("query"), block).axes.back());
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);

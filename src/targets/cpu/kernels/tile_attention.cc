@@ -122,29 +122,11 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const LoopRV& block = m[0];
   VectorizeLast(sch, out[rank - 1]);
   auto tiles = [&](const char* role, int64_t columns, int64_t words) {
-    const Nest product = At(sch, stages.At(role), block);
-    sch.Tensorize(product.axes[rank - 2], TileProductIntrin(kHalf, kHalf, plan.m_block, columns / kLanes, words));
+    ScheduleTiles(sch, stages.At(role), block, TileProductIntrin(kHalf, kHalf, plan.m_block, columns / kLanes, words));
   };
   tiles("mixed", sizes.d, sizes.n / 2);
-  for (const char* role : {"sum", "sum_lanes", "sum_parts"}) {
-    if (stages.Has(role)) At(sch, stages.At(role), block);
-  }
-  const Nest exp = At(sch, stages.At("exp"), block);
-  const LoopRV& row = exp.axes[rank - 2];
-  VectorizeLast(sch, exp.axes.back());
-  for (const char* role : {"max", "max_lanes", "max_parts"}) {
-    if (stages.Has(role)) At(sch, stages.At(role), row);
-  }
-  VectorizeParts(sch, stages, "max", row);
-  for (const char* role : {"sum_parts", "sum_lanes", "sum"}) {
-    if (stages.Has(role)) sch.ReverseComputeAt(stages.At(role), row);
-  }
-  VectorizeParts(sch, stages, "sum", row);
+  ScheduleTileSoftmax(sch, stages, block);
   sch.ComputeInline(stages.At("scores"));
-  // Rows an odd number of cache lines apart: those of a tile don't share sets of the L1 cache.
-  constexpr int kLine = 16;  // of float32
-  sch.StorageAlign(stages.At("products"), 0, static_cast<int>(rank) - 2, 2 * kLine, kLine);
-  sch.StorageAlign(stages.At("exp"), 0, static_cast<int>(rank) - 2, 4 * kLine, 2 * kLine);
   tiles("products", sizes.n, sizes.s / 2);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.push_back(block);
