@@ -27,7 +27,8 @@ std::string WhyNotPackedAtRun(const CallNode* call, int64_t groups) {
   if (groups != 1) return "the weight isn't constant, and there are several groups";
   const Array<PrimExpr>& shape = call->type_as<TensorTypeNode>()->shape;
   int64_t uses = 1;
-  for (size_t i : {0, 2, 3}) uses *= DimValue(shape[i]) < 0 ? kLeastUses : DimValue(shape[i]);
+  // More than enough count as enough, so that no product is too large.
+  for (size_t i : {0, 2, 3}) uses *= DimValue(shape[i]) < 0 ? kLeastUses : std::min(DimValue(shape[i]), kLeastUses);
   return uses < kLeastUses ? "the weight isn't constant, and used by few pixels" : "";
 }
 
