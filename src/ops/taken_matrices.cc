@@ -18,10 +18,9 @@ const TensorTypeNode* Matrices(const relay::ExprNode* e) {
   return fits ? type : nullptr;
 }
 
-bool IsTaken(const relay::ExprNode* e) {
-  const auto* call = GetRef<relay::Expr>(e).as<relay::CallNode>();
-  const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
-  if (op == nullptr || op->name != "take") return false;
+bool IsTaken(const relay::Expr& e) {
+  if (!relay::IsCallOf(e, Op::Get("take"))) return false;
+  const auto* call = e.as<relay::CallNode>();
   const auto *from = Matrices(call->args[0].get()), *taken = Matrices(call);
   if (from == nullptr || taken == nullptr || call->attrs_as<TakeAttrs>()->axis != 0) return false;
   for (size_t d = 1; d < kRank; ++d) {
@@ -33,7 +32,7 @@ bool IsTaken(const relay::ExprNode* e) {
 }  // namespace
 
 std::optional<OpPatternKind> PatternOfTake(const relay::CallNode* call) {
-  if (!IsTaken(call)) return std::nullopt;
+  if (!IsTaken(GetRef<relay::Expr>(call))) return std::nullopt;
   return OpPatternKind::kBroadcast;
 }
 
@@ -41,8 +40,8 @@ std::optional<OpPatternKind> PatternOfProduct(const relay::CallNode* call) {
   const auto* product = Matrices(call);
   if (product == nullptr) return std::nullopt;
   // By one column, or one row.
-  const bool once = (tir::is_one(product->shape[2]) && IsTaken(call->args[0].get())) ||
-                    (tir::is_one(product->shape[1]) && IsTaken(call->args[1].get()));
+  const bool once = (tir::is_one(product->shape[2]) && IsTaken(call->args[0])) ||
+                    (tir::is_one(product->shape[1]) && IsTaken(call->args[1]));
   return once ? std::optional(OpPatternKind::kCommReduce) : std::nullopt;
 }
 

@@ -94,8 +94,12 @@ PrimExpr tile_product(const TileProduct& product) {
   return CallIntrin(DataType::Int(32), sum.is_int() ? "tir.tile_dot_bytes" : "tir.tile_dot_pairs", args);
 }
 
+bool IsTileProduct(const CallNode* call) {
+  return IsCallTo(call, "tir.tile_dot_bytes") || IsCallTo(call, "tir.tile_dot_pairs");
+}
+
 std::optional<TileProduct> TileProductOf(const CallNode* call) {
-  if (!IsCallTo(call, "tir.tile_dot_bytes") && !IsCallTo(call, "tir.tile_dot_pairs")) return std::nullopt;
+  if (!IsTileProduct(call)) return std::nullopt;
   if (call->args.size() < kArguments || call->args.size() % 2 != kArguments % 2) {
     throw Error(
         StrCat("a tile product has ", kArguments, " arguments, and two for each step, not ", call->args.size()));

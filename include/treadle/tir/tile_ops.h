@@ -53,6 +53,8 @@ int64_t TileParts(int64_t rows, int64_t outer, int64_t inner);
 
 /// The call that computes it: tir.tile_dot_bytes or tir.tile_dot_pairs, by the type of c.
 PrimExpr tile_product(const TileProduct& product);
+/// Whether it is one of those calls.
+bool IsTileProduct(const CallNode* call);
 /// What a call states; nothing of other calls.
 std::optional<TileProduct> TileProductOf(const CallNode* call);
 /// The elements from one row (or panel) to the next, of operands whose buffers have one dimension.

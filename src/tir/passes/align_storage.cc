@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers whose rows were asked to be aligned get strides: that of dimension d becomes a multiple of its factor, plus
-// its offset, so that rows begin where vectors (or banks) want them. What is handed on by its address stays compact.
+// its offset, so that rows begin where vectors (or banks) want them. What is handed on by its address stays compact,
+// but for operands of tile products, which state their strides.
 #include "tir/buffer_replacer.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/tir/tile_ops.h"
 
 namespace treadle::tir {
 namespace {
@@ -39,8 +41,7 @@ class OpaqueFinder : public SharedExprVisitor {
     VisitExpr(op->value);
   }
   void VisitExpr_(const CallNode* op) override {
-    if (IsCallTo(op, "tir.tile_dot_pairs") ||
-        IsCallTo(op, "tir.tile_dot_bytes")) {  // states where its operands' second rows are
+    if (IsTileProduct(op)) {  // states where its operands' second rows are
       for (const PrimExpr& arg : op->args) {
         const auto* address = arg.as<CallNode>();
         for (const PrimExpr& e : address != nullptr ? address->args : Array<PrimExpr>{arg}) VisitExpr(e);

@@ -201,9 +201,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
 /// What is rounded here; nothing of other expressions.
 Expr Rounded(const Expr& e) {
-  const auto* call = e.as<relay::CallNode>();
-  const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
-  return op != nullptr && (op->name == "nn.contrib_pair_cast" || op->name == "cast") ? call->args[0] : Expr();
+  const bool rounds = relay::IsCallOf(e, Op::Get("nn.contrib_pair_cast")) || relay::IsCallOf(e, Op::Get("cast"));
+  return rounds ? e.as<relay::CallNode>()->args[0] : Expr();
 }
 
 /// The float32 that all three operands were rounded from; else the operands.
