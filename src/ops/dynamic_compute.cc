@@ -140,10 +140,12 @@ PrimExpr FarAtMost(const PrimExpr& number) {
   return Clamp(number, Index(-kFar), Index(kFar));
 }
 
-/// The size of a dimension that is repeated: what overflows is too large, whatever would be left of it.
+/// The size of a dimension that is repeated: what overflows is too large, whatever would be left of it. Negative
+/// numbers of copies are refused where they are read.
 PrimExpr RepeatedSize(const PrimExpr& size, const PrimExpr& times) {
   if (const int64_t* known = AsConstInt(times); known != nullptr && *known < kFar >> 16) return size * times;
-  return size * tir::min(times, tir::floordiv(Index(kFar), tir::max(size, Index(1))));
+  const PrimExpr copies = tir::max(times, Index(0));
+  return size * tir::min(copies, tir::floordiv(Index(kFar), tir::max(size, Index(1))));
 }
 
 Shapes TileShapes(const Attrs&, const Array<TensorType>& operands, const ElementOf& element) {

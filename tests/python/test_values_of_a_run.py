@@ -45,6 +45,9 @@ REFUSED = [
     ("Pad", [X, integers(1, 1), np.float32(0), integers(5)], {}, "axis 5 is out of range for rank 2"),
     ("Slice", [X, integers(0), integers(2), integers(0), integers(0)], {}, "step 0"),
     ("Reshape", [X, integers(5, 2)], {}, "reshape"),
+    ("Reshape", [floats(0, 3), integers(0, 3, 0)], {}, "its index: the index, and the last that the operand has: 2 and 1"),
+    ("Tile", [X, integers(2, -3)], {}, "repeat 1 is negative: it and the least that it may be: -3 and 0"),
+    ("Tile", [floats(0, 3), integers(-1, 2)], {}, "repeat 0 is negative: it and the least that it may be: -1 and 0"),
 ]
 
 
@@ -104,3 +107,20 @@ def test_caches_of_cosines_have_a_row_for_each_position(known):
         attention(8, [0, 1, 8], known=known)()
     with pytest.raises(treadle.Error, match=r"'it' \(.*GroupQueryAttention.*3 positions, the caches of cosines and sines have 2 rows"):
         attention(2, known=known)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 3])
+def test_sizes_of_as_many_parts_as_a_sequence_has_elements(parts):
+    """SequenceLength gives their number: Split has two results."""
+    size = numpy_helper.from_array(integers(2))
+    nodes = [helper.make_node("SplitToSequence", ["w"], ["of"], axis=0), helper.make_node("SequenceLength", ["of"], ["count"]),
+             helper.make_node("Reshape", ["count", "one"], ["length"]), helper.make_node("ConstantOfShape", ["length"], ["sizes"], value=size),
+             helper.make_node("Split", ["x", "sizes"], ["y", "z"], name="it")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("w", 1, ["n"]), helper.make_tensor_value_info("x", 1, [4])],
+                              [helper.make_tensor_value_info(name, 1, [name]) for name in "yz"],
+                              [numpy_helper.from_array(integers(1), "one")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), target="stackvm")
+    y, z = model.run(None, {"w": floats(2), "x": floats(4)})
+    np.testing.assert_array_equal([y, z], [[0, 1], [2, 3]])
+    with pytest.raises(treadle.error.RuntimeError, match=rf"'it' \(Split\): number of parts {parts}; expected 2"):
+        model.run(None, {"w": floats(parts), "x": floats(4)})

@@ -335,6 +335,30 @@ void RequireLimit(const Op& op, const Type& type, const Array<Type>& args, std::
   }
 }
 
+/// What the entries of a list that only the run knows have to keep: copies of what is repeated aren't negative, and a 0
+/// of a new shape copies a dimension of the operand. Neither shows in the size of a result without elements.
+void RequireEntries(const Op& op, const Attrs& attrs, const Array<TensorType>& operands, const ops::ElementOf& element,
+                    std::vector<SizeEquality>* equalities) {
+  const bool tiles = op->name == "dyn.tile";
+  const auto* reshape = op->name == "dyn.reshape" ? attrs.as<ops::ReshapeAttrs>() : nullptr;
+  if (!tiles && (reshape == nullptr || reshape->allowzero)) return;
+  const int64_t length = *AsConstInt(operands[1]->shape[0]), rank = static_cast<int64_t>(operands[0]->shape.size());
+  const PrimExpr zero(int64_t{0});
+  for (int64_t i = tiles ? 0 : rank; i < length; ++i) {
+    const PrimExpr entry = tir::cast(DataType::Int(64), element(1, i));
+    if (tiles) {
+      equalities->push_back(
+          {tir::min(entry, zero), zero, StrCat("repeat ", i, " is negative: it and the least that it may be")});
+    } else {
+      const PrimExpr last(rank - 1);
+      equalities->push_back(
+          {tir::select(tir::equal(entry, zero), PrimExpr(i), last), last,
+           "a 0 of the new shape copies the operand's dimension of its index: the index, and the last "
+           "that the operand has"});
+    }
+  }
+}
+
 /// Batch dimensions of a product that nothing shows to be the same have to be when it runs: what may have to be
 /// broadcast is, before the product.
 Type WithEqualBatches(const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
@@ -577,6 +601,7 @@ class KernelMaker {
       return it != read.end() ? it->second : read[{operand, index}] = element(operand, index);
     };
     Array<Array<PrimExpr>> shapes = (*shape_function)(call->attrs, operands, element_once);
+    RequireEntries(op, call->attrs, operands, element_once, equalities);
     if (op->name == "dyn.broadcast_to") {
       // What is asked for has to be 1 or a dimension of the result, as the operand's.
       const auto length = static_cast<size_t>(*AsConstInt(operands[1]->shape[0])), rank = shapes[0].size();

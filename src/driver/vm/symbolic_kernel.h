@@ -17,7 +17,7 @@ namespace treadle::driver {
 /// Sizes, in the caller's terms, that an operator needs to be equal; not known to be.
 struct SizeEquality {
   PrimExpr found, expected;
-  const char* rule;  ///< for the message
+  std::string rule;  ///< for the message
   Span place = {};   ///< of the operator
 };
 

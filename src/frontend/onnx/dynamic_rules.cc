@@ -488,7 +488,7 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
     if (const int64_t* count = AsConstInt(entries); count != nullptr && *count != outputs) {
       n.Invalid(StrCat("there are ", *count, " sizes for ", outputs, " outputs"));
     } else if (count == nullptr) {
-      Expr given_count = CheckedValues(n, DimOf(n, sizes, 0), "at_most", IntScalar(n, outputs), "number of parts");
+      Expr given_count = CheckedValues(n, DimOf(n, sizes, 0), "equal", IntScalar(n, outputs), "number of parts");
       given_count = n.Reshape(given_count, {1});
       sizes = n.Call(
           "dyn.strided_slice", {sizes, n.IntVector({0}), given_count, n.IntVector({1})},
