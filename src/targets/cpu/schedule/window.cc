@@ -155,7 +155,7 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const s
 int64_t StepsAtOnce(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine, bool selects) {
   // The loop itself takes six or seven instructions a step. Beside the multiply-adds and loads of a tile of 16
   // registers that is more than a core starts in time when another thread shares it.
-  constexpr int64_t kMost = 4, kEnough = 48;
+  constexpr int64_t kMost = 4, kEnough = 56;
   constexpr int kLeastRegisters = 16;  // with fewer, code is to be compiled soon (IsForShortUse)
   if (machine.vector_registers < kLeastRegisters) return 1;
   const int64_t weights = tile.blocks * RegistersOf(channels, machine), multiply_adds = tile.width * weights;
