@@ -293,6 +293,7 @@ void RegisterConvOps() {
   // Their computation is that of the kernels of CPUs.
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_conv2d_NCHWc");
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_depthwise_conv2d_NCHWc");
+  RegisterConv<Conv2DAttrs, 2>("nn.contrib_depthwise_conv2d_NHWC");
   OpRegistration("nn.contrib_conv2d_select_NCHWc")
       .Describe("Convolution whose input channel i is channel channels[i] of the data.")
       .Arguments({{"data", "Tensor", "The input, in data_layout."},

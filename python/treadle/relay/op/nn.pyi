@@ -145,6 +145,12 @@ def contrib_depthwise_conv2d_NCHWc(data: ExprLike, weight: ExprLike, strides: Si
         ) -> Expr:
     """Convolution (cross-correlation): the sum over a window and the channels of a group."""
 
+def contrib_depthwise_conv2d_NHWC(data: ExprLike, weight: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0),
+        dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None,
+        data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void'
+        ) -> Expr:
+    """Convolution (cross-correlation): the sum over a window and the channels of a group."""
+
 def contrib_depthwise_conv2d_nchwc(data: ExprLike, weight: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0),
         dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None,
         data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void'

@@ -18,6 +18,7 @@ void RegisterCpuPasses() {
   RegisterPrecisionOptions();
   RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
   RegisterPass("ShareRounding", [] { return ShareRounding(); });
+  RegisterPass("ChannelsLast", [] { return ChannelsLast(); });
   RegisterPass("TileBlockProducts", [] { return TileBlockProducts(); });
   RegisterPass("WidenBytes", [] { return WidenBytes(); });
   treadle::transform::RegisterPassConfig(targets::kCalibrationOption, "string",
@@ -63,6 +64,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       DilationToBatch(),
       ComputePrecision(target),
       ShareRounding(),
+      ChannelsLast(),
       FoldConstant(),
       PlanProducts(target),
       // What several calls do with a constant weight (steps of a recurrent network) is one constant then.

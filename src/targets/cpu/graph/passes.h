@@ -35,6 +35,8 @@ Pass WidthToChannels();
 Pass SkipPaddedTaps();
 /// Images become four, of even and odd rows and columns, where Winograd's method suits windows of dilation 2 then.
 Pass DilationToBatch();
+/// Depthwise convolutions between transpositions from and to channels last are computed with channels last.
+Pass ChannelsLast();
 /// Products in the number format that the model or the user (options above) states, by the instructions that the target
 /// (may be null) has for it.
 Pass ComputePrecision(const Target& target = Target());

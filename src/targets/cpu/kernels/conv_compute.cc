@@ -57,20 +57,21 @@ void CheckBlocked(const Tensor& data, const Tensor& kernel, const TensorTypeNode
 }
 
 Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel,
-                  const PrimExpr& value) {
+                  const PrimExpr& value, size_t rows) {
   if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;
+  const size_t columns = rows + 1;
   Array<PrimExpr> shape = data->shape;
-  const PrimExpr height = shape[2], width = shape[3];
-  shape.Set(2, height + (pads[0] + pads[2]));
-  shape.Set(3, width + (pads[1] + pads[3]));
+  const PrimExpr height = shape[rows], width = shape[columns];
+  shape.Set(rows, height + (pads[0] + pads[2]));
+  shape.Set(columns, width + (pads[1] + pads[3]));
   return te::Compute(
       shape,
       [&](const Array<Var>& i) {
         Array<PrimExpr> at(i.begin(), i.end());
-        const PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
-        at.Set(2, h);
-        at.Set(3, w);
-        const PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
+        const PrimExpr h = at[rows] - pads[0], w = at[columns] - pads[1];
+        const PrimExpr inside = at[rows] >= pads[0] && h < height && at[columns] >= pads[1] && w < width;
+        at.Set(rows, h);
+        at.Set(columns, w);
         return tir::if_then_else(inside, data(at), value.defined() ? value : tir::make_zero(data->dtype));
       },
       "pad", tag::kPad, StageAttrs(kernel, "pad"));

@@ -16,6 +16,8 @@ namespace treadle::ops::cpu {
 
 inline constexpr const char* kDirectConv = "conv2d.direct";
 inline constexpr const char* kDepthwiseConv = "conv2d.depthwise";
+/// The operator of depthwise convolutions with channels last.
+inline constexpr const char* kDepthwiseConvLast = "nn.contrib_depthwise_conv2d_NHWC";
 
 /// The problem of a computation: the sizes of SetBlockedSizes (conv_layout.h), the window's and the types. `kernel` is
 /// (OC/ob, IC/groups/ib, KH, KW, ...).
@@ -27,14 +29,14 @@ Type PackedConvInfer(const InferContext& context, DataType dtype, DataType sum);
 /// Multiply-adds of such a convolution.
 double PackedConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
 
-/// Puts `value` (a scalar; null: zeros) around dimensions 2 and 3: stage "pad" of `kernel`. `pads`: top, left, bottom,
-/// right.
 /// ShapeError unless data, kernel and result are split into blocks as kernels of blocked channels read them: data
 /// (N, C, H, W, ib) or plain; kernel (OC, IC, KH, KW, ib, ob), or (OC, IC, KH, KW, ob) where `one_block` or for plain
 /// data; result (N, OC, OH, OW, ob).
 void CheckBlocked(const te::Tensor& data, const te::Tensor& kernel, const TensorTypeNode* type, bool one_block);
+/// Puts `value` (a scalar; null: zeros) around rows and columns, dimension `rows` and the one after it: stage "pad" of
+/// `kernel`. `pads`: top, left, bottom, right.
 te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel,
-                      const PrimExpr& value = PrimExpr());
+                      const PrimExpr& value = PrimExpr(), size_t rows = 2);
 
 /// What a direct convolution sums over, for a weight (OC/ob, IC/groups/ib, KH, KW, parts of ib, ob).
 struct ConvReduceAxes {
