@@ -113,9 +113,9 @@ class AxisSampler {
     if (mode == "half_pixel") return half_pixel;
     if (mode == "asymmetric") return tir::div(x, scale);
     if (mode == "tf_half_pixel_for_nn") return tir::div(x + F(0.5), scale);
-    if (mode == "half_pixel_symmetric") {
-      PrimExpr adjustment = tir::div(tir::cast(kCoord, out_), scale * in);
-      return in * F(0.5) * (F(1) - adjustment) + half_pixel;
+    if (mode == "half_pixel_symmetric") {  // as of sizes that are known (resize_compute.cc)
+      const PrimExpr from_middle = x - (tir::cast(kCoord, out_) - F(1)) * F(0.5);
+      return tir::div(from_middle, scale) + (in - F(1)) * F(0.5);
     }
     PrimExpr single = tir::less_equal(out_, Index(1));
     if (mode == "pytorch_half_pixel") return tir::select(single, F(0), half_pixel);

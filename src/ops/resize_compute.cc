@@ -60,8 +60,9 @@ class Resampler {
     if (mode == "asymmetric") return tir::div(x, scale_);
     if (mode == "tf_half_pixel_for_nn") return tir::div(x + F(0.5), scale_);
     if (mode == "half_pixel_symmetric") {
-      PrimExpr adjustment = tir::div(tir::cast(kCoord, out_), scale_ * in);
-      return in * F(0.5) * (F(1) - adjustment) + half_pixel;
+      // (x + 0.5) / scale - 0.5, moved so that the middles coincide: distances from them are rounded least.
+      const PrimExpr from_middle = x - (tir::cast(kCoord, out_) - F(1)) * F(0.5);
+      return tir::div(from_middle, scale_) + (in - F(1)) * F(0.5);
     }
     PrimExpr single = tir::less_equal(out_, Index(1));
     if (mode == "pytorch_half_pixel") return tir::select(single, F(0), half_pixel);

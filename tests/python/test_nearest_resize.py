@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resize to the nearest elements of images whose sizes, or sizes to which, only a run knows: columns are gathered once for all rows."""
+import math
+from fractions import Fraction
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -66,3 +69,17 @@ def test_dimensions_that_a_run_keeps(mode, rounding):
     for size in ((2, 3, 4, 5), (2, 3, 8, 10), (4, 3, 4, 5), (2, 6, 8, 5)):
         feeds = {"x": x, "s": np.array(size)}
         np.testing.assert_array_equal(compiled(**feeds)["y"], session.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil"])
+@pytest.mark.parametrize("shape", [["n"], [1, 1, "n", 1]])
+@pytest.mark.parametrize("scale", [0.75, 1.5])
+def test_symmetric_positions_that_are_whole_are_met(scale, shape, rounding):
+    """An element lies on one of the operand, as the middle does where both sizes are odd: float32 missed it for 18 of 39 sizes."""
+    scales = [scale if size == "n" else 1 for size in shape]
+    compiled = treadle.compile(model(shape, scales=scales, coordinate_transformation_mode="half_pixel_symmetric", nearest_mode=rounding))
+    for size in range(2, 41):
+        places = Fraction(size - 1, 2) + (np.arange(int(size * scale)) - Fraction(int(size * scale) - 1, 2)) / Fraction(scale)
+        expected = [min(max((math.floor if rounding == "floor" else math.ceil)(place), 0), size - 1) for place in places]
+        x = np.arange(size, dtype="f4").reshape([size if of == "n" else 1 for of in shape])
+        np.testing.assert_array_equal(compiled(x=x)["y"].ravel(), expected)
