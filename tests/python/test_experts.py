@@ -62,6 +62,21 @@ def test_numbers_beyond_the_last_expert_are_refused(column):
         compiled.run(None, inputs(column, [0, 5]))
 
 
+def test_gather_nd_of_one_dimension_takes():
+    """As torch.export writes it, with numbers in columns: Qwen3-MoE took five times as long."""
+    x = inputs(True, [3, 0, -1, 3])
+    nd = model(True, "b")
+    del nd.graph.node[0]
+    nd.graph.node.insert(0, helper.make_node("GatherND", ["all", "columns"], ["w"]))
+    nd.graph.node.insert(0, helper.make_node("Unsqueeze", ["ids", "one"], ["columns"]))
+    nd.graph.initializer.append(numpy_helper.from_array(np.array([1]), "one"))
+    module, params = treadle.relay.frontend.from_onnx(nd)
+    with treadle.transform.PassContext(opt_level=3):
+        text = treadle.relay.build(module, target="llvm", params=params).get_lib().get_source()
+    assert re.search(r"fused_\w*take\w*_matmul", text)
+    np.testing.assert_allclose(treadle.compile(nd).run(None, x)[0], WEIGHTS[x["ids"]] @ x["x"], rtol=1e-4, atol=1e-4)
+
+
 def test_repeats_of_one_hot_are_known():
     """As exporters write repeat_interleave: the batches of Flatten(Tile) and Gather weren't known to be equal."""
     nodes = [

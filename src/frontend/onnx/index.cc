@@ -75,6 +75,9 @@ Expr ImportGatherNd(NodeImport& n) {
     entries = n.Rank(0) + n.Rank(1) - 1 - static_cast<int>(batch_dims + declared);  // only read where it isn't known
   }
   Expr indices = NdIndices(n, static_cast<int>(batch_dims), entries);
+  if (batch_dims == 0 && n.StaticDim(indices, 0) == 1) {  // of one dimension: what Gather takes
+    return n.Call("take", {n.In(0), n.Squeeze(indices, {0})}, {{"axis", int64_t{0}}, {"mode", "error"}});
+  }
   return n.Call("gather_nd", {n.In(0), indices}, {{"batch_dims", batch_dims}});
 }
 
