@@ -145,3 +145,12 @@ def test_attention_of_bytes(weight, columns):
     seen = np.tril(np.ones((5, 5))) * (np.arange(5) < inputs["mask"][:, None])[:, None, None, :]
     (y,) = result_of("QAttention", inputs, constants, num_heads=4, unidirectional=1)
     near(y, attention(*real, seen, None, 4)[0], 1e-4)
+
+
+@pytest.mark.parametrize("dtype,zero", [("uint8", 0), ("uint8", 255), ("int8", -128), ("int8", 5)])
+def test_sums_beyond_the_range(dtype, zero):
+    a, b, of = ends((3, 77), dtype), ends((3, 77), dtype), np.asarray(zero, dtype)
+    inputs = {"a": a, "as": np.float32(0.5), "az": of, "b": b, "bs": np.float32(0.25), "bz": of, "ys": np.float32(0.25), "yz": of}
+    (y,) = result_of("QLinearAdd", inputs, [name for name in inputs if name not in "ab"], bytes_out=dtype)
+    exact = centred(a, zero) * 2 + centred(b, zero) + zero
+    assert np.array_equal(y, np.clip(exact, np.iinfo(dtype).min, np.iinfo(dtype).max))

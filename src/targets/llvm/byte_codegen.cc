@@ -234,26 +234,24 @@ Value* FunctionCodegen::ValueOfAllLanes(const PrimExpr& e) {
 }
 
 /// x / d rounded to float32 for x within [low * d, high * d], to which it's clamped: by the reciprocal of `d` and what
-/// that leaves (Markstein 1990), which is exact and much quicker than a division. Null where `x` isn't a quotient by
+/// that leaves (Markstein 1990), which is exact and much quicker than a division. Null where `of` isn't a quotient by
 /// such a number.
-Value* FunctionCodegen::ClampedQuotient(const CallNode* op) {
-  const auto* quotient = op->args[0].as<tir::DivNode>();
-  const auto* scaled = op->args[0].as<CallNode>();
+Value* FunctionCodegen::ClampedQuotient(const PrimExpr& of, Value* low, Value* high) {
+  const auto* quotient = of.as<tir::DivNode>();
+  const auto* scaled = of.as<CallNode>();
   if (scaled != nullptr && !tir::IsCallTo(scaled, "tir.divide_by_scale")) scaled = nullptr;
   if ((quotient == nullptr && scaled == nullptr) || !module_->features().fma) return nullptr;
   const PrimExpr& divisor = quotient != nullptr ? quotient->b : scaled->args[1];
   Value* d = ValueOfAllLanes(divisor);
-  if (d == nullptr) return nullptr;
+  if (d == nullptr || low == nullptr || high == nullptr) return nullptr;
   if (quotient != nullptr) {
     const auto* number = llvm::dyn_cast<llvm::ConstantFP>(d);
     if (number == nullptr) return nullptr;
     const float value = number->getValueAPF().convertToFloat();
     if (!(value >= tir::kLeastScale && value <= tir::kLargestScale)) return nullptr;
   }
-  Value *low = ValueOfAllLanes(op->args[1]), *high = ValueOfAllLanes(op->args[2]);
-  if (low == nullptr || high == nullptr) return nullptr;
   Value* x = VisitExpr(quotient != nullptr ? quotient->a : scaled->args[0]);
-  const int lanes = op->dtype.lanes();
+  const int lanes = of.dtype().lanes();
   auto all = [&](Value* v) { return lanes == 1 ? v : b_.CreateVectorSplat(static_cast<unsigned>(lanes), v); };
   Value *least = all(b_.CreateFMul(low, d)), *most = all(b_.CreateFMul(high, d));
   x = b_.CreateSelect(b_.CreateFCmpOGT(x, least), x, least);
@@ -262,8 +260,24 @@ Value* FunctionCodegen::ClampedQuotient(const CallNode* op) {
   return RefinedQuotient(x, all(d), reciprocal, b_.CreateFMul(x, reciprocal));
 }
 
+/// The same of a quotient, or of one to which a zero point is added: of an integer that the bounds hold. Null for
+/// others.
+Value* FunctionCodegen::ClampedValue(const CallNode* op) {
+  Value *low = ValueOfAllLanes(op->args[1]), *high = ValueOfAllLanes(op->args[2]);
+  if (low == nullptr || high == nullptr) return nullptr;
+  const auto* sum = op->args[0].as<tir::AddNode>();
+  if (sum == nullptr) return ClampedQuotient(op->args[0], low, high);
+  const auto* broadcast = sum->b.as<tir::BroadcastNode>();
+  const auto* zero = (broadcast != nullptr ? broadcast->value : sum->b).as<FloatImmNode>();
+  constexpr double kLargest = 65536;  // the bounds less the number are exact
+  if (zero == nullptr || std::abs(zero->value) > kLargest || std::floor(zero->value) != zero->value) return nullptr;
+  Value* number = llvm::ConstantFP::get(low->getType(), zero->value);
+  Value* quotient = ClampedQuotient(sum->a, b_.CreateFSub(low, number), b_.CreateFSub(high, number));
+  return quotient == nullptr ? nullptr : b_.CreateFAdd(quotient, VisitExpr(sum->b));
+}
+
 Value* FunctionCodegen::RoundClamped(const CallNode* op) {
-  if (Value* quotient = ClampedQuotient(op)) return RoundToInt(quotient, op->dtype.lanes());
+  if (Value* value = ClampedValue(op)) return RoundToInt(value, op->dtype.lanes());
   Value* x = VisitExpr(op->args[0]);
   Value* low = VisitExpr(op->args[1]);
   Value* high = VisitExpr(op->args[2]);

@@ -264,7 +264,8 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* MultiplyBytes(Value* a, Value* b);
   Value* DotOfTwoWords(Value* sum, const tir::CallNode* dot);
   Value* RoundClamped(const tir::CallNode* op);
-  Value* ClampedQuotient(const tir::CallNode* op);
+  Value* ClampedQuotient(const PrimExpr& of, Value* low, Value* high);
+  Value* ClampedValue(const tir::CallNode* op);
   Value* RefinedQuotient(Value* x, Value* d, Value* reciprocal, Value* near);
   Value* QuotientByNumber(Value* x, Value* d);
   Value* ValueOfAllLanes(const PrimExpr& e);
