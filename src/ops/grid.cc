@@ -7,7 +7,7 @@
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/compute.h"
-#include "treadle/relay/gathered_data.h"
+#include "treadle/relay/data_reads.h"
 
 namespace treadle::ops {
 

@@ -12,6 +12,7 @@
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/traits.h"
+#include "treadle/relay/data_reads.h"
 
 namespace treadle::ops {
 
@@ -396,14 +397,17 @@ void RegisterWholePools() {
   const char* global = "Pooling over all of the spatial dimensions.";
   std::string prefix = StrCat("nn.global_", kind, "_pool");
   Pool<GlobalPool1DAttrs>(prefix + "1d", global, Rule<GlobalPoolInfer<1>>, GlobalPoolCompute<1, kMax>)
+      .Set(relay::kReadsDataOnce, true)
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
       .Set(kValueRule, values);
   Pool<GlobalPool2DAttrs>(prefix + "2d", global, Rule<GlobalPoolInfer<2>>, GlobalPoolCompute<2, kMax>)
+      .Set(relay::kReadsDataOnce, true)
       .Set(relay::kMixedPrecision, narrow)
       .Set(kValueRule, values)
       .Set(relay::kLayoutRule, relay::FLayoutRule(PoolLayoutRule))
       .Set(kGradient, FGradient(kMax ? gradient::OfGlobalMaxPool2D : gradient::OfGlobalAvgPool2D));
   Pool<GlobalPool3DAttrs>(prefix + "3d", global, Rule<GlobalPoolInfer<3>>, GlobalPoolCompute<3, kMax>)
+      .Set(relay::kReadsDataOnce, true)
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
       .Set(kValueRule, values);
   const char* adaptive = "Pooling to a given size: windows follow from input and output size.";

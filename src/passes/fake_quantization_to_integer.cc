@@ -13,7 +13,9 @@
 #include "passes/qnn_passes.h"
 #include "passes/wide_conv.h"
 #include "treadle/ir/structural.h"
+#include "treadle/ops/attrs/pool.h"
 #include "treadle/ops/attrs/qnn.h"
+#include "treadle/ops/attrs/reduce.h"
 #include "treadle/ops/traits.h"
 
 namespace treadle::relay {
@@ -84,6 +86,8 @@ class IntegerRewriter : public MixedModeMutator {
       result = Product(call, pre, name);
     } else if (name == "nn.bias_add" || name == "add") {
       result = Bias(call, pre, name);
+    } else if (name == "mean" || name == "nn.global_avg_pool2d") {
+      result = Mean(call, pre, name);
     }
     return result.defined() ? WithPlaceOf(result, call) : post;
   }
@@ -107,7 +111,8 @@ class IntegerRewriter : public MixedModeMutator {
 
   std::optional<Real> RealOf(const Expr& e) const {
     const CallNode* call = AsCallOf(e, "qnn.dequantize");
-    auto dtype = call == nullptr ? integers_.end() : integers_.find(call);
+    if (call == nullptr) return std::nullopt;
+    auto dtype = integers_.find(call);
     if (dtype == integers_.end()) return std::nullopt;
     return Real{call->args[0], call->args[1], call->args[2], call->attrs_as<ops::DequantizeAttrs>()->axis,
                 dtype->second};
@@ -282,6 +287,51 @@ class IntegerRewriter : public MixedModeMutator {
       result.scale = Constant(product);
     }
     return Dequantize(sums, result, pre->checked_type());
+  }
+
+  /// The mean of bytes is their sum in int32, of a scale and a zero point of its own.
+  Expr Mean(const CallNode* call, const CallNode* pre, const std::string& name) {
+    constexpr int64_t kMost = int64_t{1} << 22;  // sums of as many bytes, less their zero points, fit int32
+    const auto real = RealOf(call->args[0]);
+    if (!real || !IsByte(real->dtype)) return Expr();
+    const std::vector<float> scale = Floats(real->scale);
+    const auto zero = UniformValue(real->zero_point);
+    if (scale.size() != 1 || !zero || !IsScalar(real->scale) || !IsScalar(real->zero_point)) return Expr();
+    const Array<PrimExpr>& from = TensorTypeOf(pre->args[0])->shape;
+    ops::ReduceAttrs sum = name == "mean" ? *call->attrs_as<ops::ReduceAttrs>() : SpatialAxes(call);
+    int64_t count = 1;
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      if (!Reduces(sum, axis, from.size())) continue;
+      const int64_t* size = AsConstInt(from[axis]);
+      if (size == nullptr || *size < 1 || *size > kMost / count) return Expr();
+      count *= *size;
+    }
+    Expr sums = ops::CallWith<ops::ReduceAttrs>("sum", {ops::MakeCast(real->value, DataType::Int(32))}, [&](auto& a) {
+      a.axis = sum.axis;
+      a.keepdims = sum.keepdims;
+      a.exclude = sum.exclude;
+    });
+    const auto zeros = static_cast<int64_t>(*zero) * count;
+    const Real result{
+        sums, ops::ScalarConstant(DataType::Float(32), static_cast<double>(scale[0]) / static_cast<double>(count)),
+        ops::ScalarConstant(DataType::Int(32), zeros), -1, DataType::Int(32)};
+    return Dequantize(sums, result, pre->checked_type());
+  }
+
+  static ops::ReduceAttrs SpatialAxes(const CallNode* pool) {
+    const Layout layout(pool->attrs_as<ops::GlobalPool2DAttrs>()->layout);
+    ops::ReduceAttrs attrs;
+    attrs.axis = std::vector<int64_t>{layout.IndexOf('H'), layout.IndexOf('W')};
+    attrs.keepdims = true;
+    return attrs;
+  }
+
+  static bool Reduces(const ops::ReduceAttrs& attrs, size_t axis, size_t rank) {
+    if (!attrs.axis) return true;
+    const bool listed = std::any_of(attrs.axis->begin(), attrs.axis->end(), [&](int64_t a) {
+      return static_cast<size_t>(PositiveAxis(static_cast<int>(a), rank)) == axis;
+    });
+    return listed != attrs.exclude;
   }
 
   static bool SameScales(const Expr& a, const Expr& b) {

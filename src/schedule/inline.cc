@@ -92,15 +92,12 @@ bool WouldGrowLarge(Schedule& sch, const BlockRV& block) {
   return false;
 }
 
-/// Whether `consumer` reads each element of `block` once, and the block only moves them, rows as they are: where each
-/// of its axes of more than one step is an index of what it reads, as in the product of a matrix by one column.
-bool IsMovedOnce(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
-  const tir::Block moved = sch.Get(block), node = sch.Get(consumer);
-  const auto* store = moved->body.as<tir::BufferStoreNode>();
-  const auto* source = store == nullptr ? nullptr : store->value.as<tir::BufferLoadNode>();
-  if (source == nullptr || source->indices.empty() || store->indices.empty()) return false;
-  if (!source->indices.back().same_as(store->indices.back())) return false;
-  const tir::Buffer& buffer = store->buffer;
+/// Whether `consumer` reads each element of `block` at most once: where each of its axes of more than one step is an
+/// index of what it reads, as in sums over whole images and in the product of a matrix by one column.
+bool IsReadOnce(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
+  const tir::Block read = sch.Get(block), node = sch.Get(consumer);
+  if (read->writes.size() != 1) return false;
+  const tir::Buffer& buffer = read->writes[0]->buffer;
   if (ReadCounter::Count(node->body, buffer) != 1) return false;
   bool once = true;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
@@ -113,6 +110,21 @@ bool IsMovedOnce(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
     }
   });
   return once;
+}
+
+/// Whether a block only moves elements, rows as they are.
+bool MovesRows(Schedule& sch, const BlockRV& block) {
+  const tir::Block moved = sch.Get(block);
+  const auto* store = moved->body.as<tir::BufferStoreNode>();
+  const auto* source = store == nullptr ? nullptr : store->value.as<tir::BufferLoadNode>();
+  if (source == nullptr || source->indices.empty() || store->indices.empty()) return false;
+  return source->indices.back().same_as(store->indices.back());
+}
+
+/// Whether `consumer`, which in general reads its operands several times, can compute `block` as it reads it.
+bool IsTakenInOnce(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
+  const bool sums = TagOf(sch, consumer).kind == te::ComputeKind::kPool;
+  return (sums || MovesRows(sch, block)) && IsReadOnce(sch, block, consumer);
 }
 
 }  // namespace
@@ -139,7 +151,7 @@ void InlineInjective(Schedule& sch) {
     for (const BlockRV& consumer : consumers) {
       if (!IsReduction(sch, consumer)) continue;
       // A reduction reads each element once unless it slides a window or multiplies matrices.
-      repeated |= TagOf(sch, consumer).reuses_operands() && !IsMovedOnce(sch, block, consumer);
+      repeated |= TagOf(sch, consumer).reuses_operands() && !IsTakenInOnce(sch, block, consumer);
     }
     if (repeated && !tag.constant) continue;
     if (consumers.size() <= 1) {

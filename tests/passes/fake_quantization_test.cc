@@ -56,6 +56,19 @@ TEST(FakeQuantizationToInteger, TablesTakeThePlaceOfFunctionsBeforeAReshape) {
   EXPECT_EQ(text.find("nn.gelu(qnn.dequantize(%x"), std::string::npos) << text;
 }
 
+TEST(FakeQuantizationToInteger, MeansAreSumsOfIntegers) {
+  ExpectIntegers(kBytes, "mean(qnn.dequantize(%x, 0.5f, 3), axis=[1], keepdims=True)",
+                 "qnn.dequantize(sum(cast(%x, dtype=\"int32\"), axis=[1], keepdims=True), 0.0625f, 24)");
+  ExpectIntegers("fn (%x: Tensor[(1, 4, 4, 2), uint8])",
+                 "nn.global_avg_pool2d(qnn.dequantize(%x, 0.5f, 3), layout=\"NHWC\")",
+                 "qnn.dequantize(sum(cast(%x, dtype=\"int32\"), axis=[1, 2], keepdims=True), 0.03125f, 48)");
+}
+
+TEST(FakeQuantizationToInteger, MeansOfMoreThanInt32HoldsStayReal) {
+  const char* text = "nn.global_avg_pool2d(qnn.dequantize(%x, 0.5f, 3))";
+  ExpectIntegers("fn (%x: Tensor[(1, 2, 2049, 2049), uint8])", text, text);
+}
+
 TEST(FakeQuantizationToInteger, OtherScalesStayReal) {
   const char* text = "qnn.quantize(qnn.dequantize(%x, 0.5f, 3), 0.25f, 3, out_dtype=\"uint8\")";
   ExpectIntegers(kBytes, text, text);

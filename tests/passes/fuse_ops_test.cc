@@ -150,6 +150,13 @@ TEST(FuseOps, ReductionTakesInWhatComesBefore) {
             (Names{"add sum/1", "exp/1"}));
 }
 
+TEST(FuseOps, PoolOfWholeImagesTakesInBothSides) {
+  EXPECT_EQ(Fuse("fn (%x: Tensor[(1, 3, 8, 8), float32]) { nn.relu(nn.global_avg_pool2d(exp(%x))) }"),
+            (Names{"exp nn.global_avg_pool2d nn.relu/1"}));
+  EXPECT_EQ(Fuse("fn (%x: Tensor[(1, 3, 8, 8), float32]) { nn.max_pool2d(exp(%x), pool_size=[3, 3]) }"),
+            (Names{"exp/1", "nn.max_pool2d/1"}));
+}
+
 TEST(FuseOps, TupleOfInjectiveBranchesIsAbsorbed) {
   EXPECT_EQ(Fuse(R"(
 fn (%x: Tensor[(1, 2, 3), float32]) {

@@ -147,6 +147,27 @@ def test_attention_of_bytes(weight, columns):
     near(y, attention(*real, seen, None, 4)[0], 1e-4)
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("shape", [(2, 5, 3, 4), (1, 24, 17, 19), (1, 3, 600, 1)])
+def test_global_pool(last, dtype, shape):
+    x, zero, scale = ends(shape, dtype), ends((1,), dtype)[0], np.float32(0.02)
+    order = (0, 2, 3, 1) if last else (0, 1, 2, 3)
+    inputs = {"x": x.transpose(order), "xs": scale, "xz": zero, "ys": np.float32(0.03), "yz": np.asarray(7, dtype)}
+    exact = centred(x, zero).mean((2, 3), keepdims=True).transpose(order) * float(scale) / float(np.float32(0.03)) + 7
+    (y,) = result_of("QLinearGlobalAveragePool", inputs, list(inputs)[1:], bytes_out=dtype, channels_last=int(last))
+    equal_but_for_halves(y, exact, np.dtype(dtype))
+
+
+@pytest.mark.parametrize("axes,keepdims", [([1], 0), ([0, 2], 1), ([-1], 1), ([0, 1, 2], 0)])
+def test_mean(axes, keepdims):
+    x, zero, scale = ends((4, 33, 6), "uint8"), np.uint8(250), np.float32(0.02)
+    inputs = {"x": x, "xs": scale, "xz": zero, "ys": np.float32(0.03), "yz": np.uint8(200)}
+    exact = centred(x, zero).mean(tuple(axes), keepdims=bool(keepdims)) * float(scale) / float(np.float32(0.03)) + 200
+    (y,) = result_of("QLinearReduceMean", inputs, list(inputs)[1:], bytes_out="uint8", axes=axes, keepdims=keepdims)
+    equal_but_for_halves(y, exact, np.uint8)
+
+
 @pytest.mark.parametrize("dtype,zero", [("uint8", 0), ("uint8", 255), ("int8", -128), ("int8", 5)])
 def test_sums_beyond_the_range(dtype, zero):
     a, b, of = ends((3, 77), dtype), ends((3, 77), dtype), np.asarray(zero, dtype)

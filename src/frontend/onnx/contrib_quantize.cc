@@ -68,6 +68,10 @@ Expr PooledInFloat(NodeImport& n, StandardOp& op) {
   return Requantized(n, last ? ChannelsLast(n, y) : y);
 }
 Expr ImportQLinearGlobalAveragePool(NodeImport& n) {
+  constexpr int kImage = 4;
+  if (n.Rank(0) == kImage && n.Flag("channels_last", false)) {
+    return Requantized(n, n.Call("nn.global_avg_pool2d", {Dequantized(n, 0, 1, 2)}, {{"layout", "NHWC"}}));
+  }
   StandardOp op(n, "GlobalAveragePool", kOpset);
   return PooledInFloat(n, op);
 }

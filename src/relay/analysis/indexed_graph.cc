@@ -6,7 +6,7 @@
 
 #include "treadle/ir/structural.h"
 #include "treadle/relay/call_pattern.h"
-#include "treadle/relay/gathered_data.h"
+#include "treadle/relay/data_reads.h"
 
 namespace treadle::relay {
 
@@ -194,8 +194,12 @@ class ForwardGraphBuilder {
     std::vector<const ExprNode*> children{call->op.get()};
     const auto* op = call->op.as<OpNode>();
     const bool gathers = op != nullptr && GetRef<Op>(op).GetAttr(kGathersData, false);
+    const bool reads_once = op != nullptr && GetRef<Op>(op).GetAttr(kReadsDataOnce, false);
     for (const Expr& arg : call->args) {
-      OpPatternKind edge = gathers && children.size() == 1 ? OpPatternKind::kOpaque : pattern;
+      const bool data = children.size() == 1;
+      OpPatternKind edge = pattern;
+      if (data && gathers) edge = OpPatternKind::kOpaque;
+      if (data && reads_once) edge = OpPatternKind::kCommReduce;
       if (edge == OpPatternKind::kBroadcast && result != nullptr) {
         const auto* type = arg->type_as<TensorTypeNode>();
         if (type != nullptr && SameShape(result, type)) edge = OpPatternKind::kElemWise;

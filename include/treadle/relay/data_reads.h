@@ -9,4 +9,8 @@ namespace treadle::relay {
 /// into that operand: they would be computed again and again, with indices that nothing is known of.
 inline constexpr OpAttrKey<bool> kGathersData{"TGathersData"};
 
+/// The operator, which isn't element-wise, reads each element of operand 0 once: element-wise producers are computed as
+/// it reads them.
+inline constexpr OpAttrKey<bool> kReadsDataOnce{"TReadsDataOnce"};
+
 }  // namespace treadle::relay
