@@ -134,6 +134,15 @@ def shuffled_for_others(net):
     return net.add("Concat", net.conv(left, 48, 20), right, z, axis=1)
 
 
+def scales(net):
+    """A unit of Res2Net, whose parts begin and end amid blocks; the last one isn't convolved."""
+    parts = net.add("Split", net.add("Relu", net.conv("x", 12, 104)), outputs=4, axis=1)
+    y = [net.add("Relu", net.conv(parts[0], 26, 26, 3))]
+    for part in parts[1:3]:
+        y.append(net.add("Relu", net.conv(net.add("Add", y[-1], part), 26, 26, 3)))
+    return net.conv(net.add("Concat", *y, parts[3], axis=1), 104, 48)
+
+
 def wide_groups(net):
     x = net.add("Relu", net.conv("x", 12, 72))
     y = net.add("Relu", net.conv(x, 72, 72, 3, group=3))
@@ -148,7 +157,7 @@ def transposed(net):
 
 @pytest.mark.parametrize("build", [residual, concatenated, last_part_filled, one_channel_broadcast, gate,
                                    functions_without_bounds, scaled, pooled, shuffled, narrow_groups, shuffled_groups,
-                                   shuffled_for_others, wide_groups, transposed])
+                                   shuffled_for_others, scales, wide_groups, transposed])
 @pytest.mark.parametrize("batch, width", [(1, 256), (2, 256), (1, 512)])
 def test_filled_channels(build, batch, width):
     if batch == 2 and build is shuffled:
@@ -224,7 +233,7 @@ def test_results_of_one_pixel_beside_operands_of_other_ranks(op, channels, opera
 
 
 @pytest.mark.parametrize("build", [residual, concatenated, last_part_filled, pooled, shuffled, shuffled_groups,
-                                   shuffled_for_others, transposed])
+                                   shuffled_for_others, scales, transposed])
 @pytest.mark.parametrize("width", [256, 512])
 def test_infinities_reach_what_they_reach_in_plain_layouts(build, width):
     """Padding is set to 0 only where a reader mixes it into other channels, directly or through others."""

@@ -316,6 +316,24 @@ int64_t LanesOfLongRow(Schedule& sch, const BlockRV& block, int64_t extent, int6
   return lanes;
 }
 
+/// Results in blocks of channels that begin amid blocks of what is read, as where numbers of channels that don't divide
+/// by 16 are concatenated: which lanes come from which operand is known for each block once blocks are written out.
+bool ScheduleMixedBlocks(Schedule& sch, const BlockRV& block, double work) {
+  constexpr size_t kBlockedRank = 5;
+  constexpr int64_t kLeastLanes = 8, kLeastPixels = 64, kMostBlocks = 32;
+  const std::vector<LoopRV> loops = sch.GetLoops(block);  // n, c, h, w, ci
+  const tir::Block node = sch.Get(block);
+  if (loops.size() != kBlockedRank || node->iter_vars.size() != kBlockedRank) return false;
+  const int64_t blocks = Extent(sch, loops[1]), lanes = Extent(sch, loops[4]);
+  const int64_t height = Extent(sch, loops[2]), width = Extent(sch, loops[3]);
+  if (lanes < kLeastLanes || blocks < 2 || blocks > kMostBlocks) return false;
+  if (height < 1 || height * width < kLeastPixels || LoadableLanes(sch, block, lanes) >= kLeastLanes) return false;
+  sch.Reorder({loops[0], loops[2], loops[1], loops[3], loops[4]});
+  sch.Unroll(loops[1]);
+  FuseParallel(sch, {loops[0], loops[2]}, work);
+  return true;
+}
+
 }  // namespace
 
 void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) {
@@ -362,6 +380,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
     return;
   }
   if (ScheduleTransposed(sch, block, work)) return;
+  if (ScheduleMixedBlocks(sch, block, work)) return;
   const bool whole_rows = SplitJoinedDimensions(sch, block);
   loops = sch.GetLoops(block);
   // Short rows of an image are one where that is the same, for vectors and for LLVM, which loops without are left to.
