@@ -195,19 +195,41 @@ Tensor ReduceWindows(const PoolAttrs* attrs, const Window& window, const Tensor&
   return reduced(reduced(data, columns, 0, rank - 1, name + "_columns"), shape, rank - 1, rank, name);
 }
 
+/// Numbers of bfloat16 as integers of the same order, above which NaN of either sign are: processors compare those in
+/// one instruction, and bfloat16 only once it is widened.
+constexpr int64_t kOrderedNaN = 0x7fff, kOrderedNegativeInfinity = -0x7f81;
+
+PrimExpr OrderedWord(int64_t value) { return tir::make_const(DataType::Int(16), value); }
+
+/// The order of negative numbers turned: its own inverse.
+PrimExpr TurnNegative(const PrimExpr& bits) {
+  const PrimExpr sign = tir::right_shift(bits, OrderedWord(15));
+  return tir::bitwise_xor(bits, tir::bitwise_and(sign, OrderedWord(kOrderedNaN)));
+}
+
+PrimExpr Ordered(const PrimExpr& number) {
+  const PrimExpr order = TurnNegative(tir::reinterpret(DataType::Int(16), number));
+  return tir::select(order < OrderedWord(kOrderedNegativeInfinity), OrderedWord(kOrderedNaN), order);
+}
+
 template <size_t kRank>
 Array<Tensor> MaxPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<PoolAttrs>();
   const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
   Window window = ResolveWindow(a, kRank, inputs[0], shape);
-  Tensor data = Pad(inputs[0], window.before, window.after, tir::neg_infinity(inputs[0]->dtype));
-  // Processors compare numbers of bfloat16 as float32, and storing each maximum between would round it.
-  const DataType dtype = data->dtype, wide = dtype.is_bfloat16() ? DataType::Float(32) : dtype;
-  const auto max = [&](const PrimExpr& e, const Array<te::IterVar>& k) { return te::MaxReduce(tir::cast(wide, e), k); };
+  const auto max = [](const PrimExpr& e, const Array<te::IterVar>& k) { return te::MaxReduce(e, k); };
+  const DataType dtype = inputs[0]->dtype;
+  if (!dtype.is_bfloat16()) {
+    const Tensor data = Pad(inputs[0], window.before, window.after, tir::neg_infinity(dtype));
+    return {ReduceWindows(a, window, data, shape, max, "pool_max", tag::kPoolMax)};
+  }
+  const Tensor order =
+      Compute(inputs[0]->shape, [&](const Array<PrimExpr>& i) { return Ordered(inputs[0](i)); }, "order", tag::kPad);
+  const Tensor data = Pad(order, window.before, window.after, OrderedWord(kOrderedNegativeInfinity));
   const Tensor result = ReduceWindows(a, window, data, shape, max, "pool_max", tag::kPoolMax);
-  if (wide == dtype) return {result};
   return {Compute(
-      shape, [&](const Array<PrimExpr>& i) { return tir::cast(dtype, result(i)); }, "pool_max_narrow", tag::kElemWise)};
+      shape, [&](const Array<PrimExpr>& i) { return tir::reinterpret(dtype, TurnNegative(result(i))); },
+      "pool_max_number", tag::kElemWise)};
 }
 
 /// Number of taps of a window with dilation that lie in [0, limit): tap t is at start + t * dilation.
