@@ -96,6 +96,19 @@ def test_volumes_made_larger(batch):
     net.check()
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("kernel, attributes", [
+    (3, dict(strides=[2, 2, 2], pads=[1] * 6, output_padding=[1, 1, 1])), (3, dict(pads=[1] * 6)), (4, dict(strides=[2, 1, 2], pads=[1] * 6)),
+    (5, dict(strides=[3, 2, 2], pads=[0, 1, 1, 2, 1, 1])), (1, dict(strides=[2, 1, 1])), (2, dict(strides=[3, 2, 2], output_padding=[1, 0, 0]))])
+def test_volumes_made_larger_by_windows_of_any_size(batch, kernel, attributes):
+    net = Net(batch, 4, 3, 6, 5)
+    net.conv(4, 16, 3, 3, 3, pads=[1] * 6)
+    net.conv(16, 8, *[kernel] * 3, op="ConvTranspose", **attributes)
+    net.add("Relu")
+    net.conv(8, 5, 3, 3, 3, pads=[1] * 6)
+    net.check()
+
+
 def test_causal_sequences():
     net = Net(2, 4, 40)
     net.conv(4, 16, 3, pads=[4, 4], dilations=[2])
@@ -263,6 +276,9 @@ OPEN = [("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6), (1, 8, "d", "h", "w")), ("
         ("ConvTranspose", (8, 6, 2, 2, 2), dict(strides=[2, 2, 2]), (1, 8, "d", "h", "w")), ("ConvTranspose", (8, 6, 3, 2, 2), dict(strides=[3, 2, 1]), ("n", 8, 4, "h", "w")),
         ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6), ("n", 8, "d", "h", "w")), ("Conv", (6, 8, 3, 3, 3), dict(pads=[1] * 6, strides=[2, 2, 2]), ("n", 8, "d", 9, "w")),
         ("ConvTranspose", (8, 6, 2, 2, 2), dict(strides=[2, 2, 2]), ("n", 8, "d", "h", "w")),
+        # Windows overlap along the depth.
+        ("ConvTranspose", (8, 6, 3, 3, 3), dict(strides=[2, 2, 2], pads=[1] * 6, output_padding=[1, 1, 1]), ("n", 8, "d", "h", "w")),
+        ("ConvTranspose", (8, 6, 3, 2, 2), dict(pads=[1, 0, 0, 2, 1, 1]), (1, 8, "d", "h", "w")), ("ConvTranspose", (8, 6, 4, 4, 4), dict(strides=[2] * 3, pads=[1] * 6), ("n", 8, 4, "h", "w")),
         ("Conv", (6, 8, 1, 1, 1), {}, ("n", 8, "d", "h", "w")), ("Conv", (6, 8, 1, 1, 1), {}, ("n", 8, 4, 5, 6)), ("Conv", (6, 8, 1, 1, 1), {}, (1, 8, 4, "h", 5)),
         # Too few images for a window may come, but where their number is known.
         ("Conv", (6, 8, 3, 3, 3), {}, (1, 8, "d", "h", "w")), ("Conv", (6, 8, 2, 2, 2), dict(strides=[2, 2, 2]), ("n", 8, "d", "h", "w")),

@@ -11,7 +11,9 @@
 
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/channel_axis.h"
+#include "treadle/base/int_math.h"
 #include "treadle/ops/attrs/check.h"
+#include "treadle/ops/attrs/transform.h"
 
 namespace treadle::relay {
 namespace {
@@ -263,17 +265,37 @@ class Flattener : public MixedModeMutator {
   Expr OpenTransposed(const CallNode* pre, const CallNode* call, const TensorTypeNode* data) {
     const auto* a = call->attrs_as<ops::Conv3DTransposeAttrs>();
     const auto weight = StaticShape(pre->args[1]);
-    if (!weight || call->args[1].as<ConstantNode>() == nullptr || !PartsDepth(a, *weight)) return Expr();
+    if (!weight || call->args[1].as<ConstantNode>() == nullptr) return Expr();
     const Ints& w = *weight;
-    const Expr deep = ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4});
+    const auto phases = PhasesOf(a, w);
+    if (!phases) return Expr();
+    const int64_t more = phases->taps - 1;
+    Expr deep = ops::MakeTranspose(call->args[0], {2, 0, 1, 3, 4});
+    Array<Expr> parts{deep};
+    if (more != 0) {
+      deep = ops::MakePad(deep, {{more, more}, {0, 0}, {0, 0}, {0, 0}, {0, 0}},
+                          ops::ScalarConstant(DataType::Float(32), 0.0));
+      parts = {};
+      for (int64_t k = 0; k <= more; ++k) parts.push_back(Within(deep, 0, k, more - k));
+    }
+    const Expr joined = Joined(more == 0 ? parts[0] : ops::MakeConcatenate(parts, 2));
     const Expr all =
-        ops::CallOp("nn.conv2d_transpose", {Joined(deep), PlaneKernel(call->args[1], w)}, PlaneAttrs(a, w), call->span);
-    const Array<PrimExpr> planes{data->shape[0], w[1] * w[2], data->shape[2], AnyDim(), AnyDim()};
-    Expr apart = Apart(all, planes, deep);
+        ops::CallOp("nn.conv2d_transpose", {joined, phases->Kernel(call->args[1], w)}, PlaneAttrs(a, w), call->span);
+    const PrimExpr depth = IsAnyDim(data->shape[2]) ? AnyDim() : data->shape[2] + more;
+    const Array<PrimExpr> planes{data->shape[0], w[1] * phases->count, depth, AnyDim(), AnyDim()};
+    Expr apart = Apart(all, planes, parts[0]);
     if (!apart.defined()) return Expr();
     constexpr int64_t kSplit = -4, kMerge = -3;
-    apart = ops::MakeReshape(apart, Ints{0, 0, kSplit, w[2], w[1], 0, 0});
-    return ops::MakeReshape(ops::MakeTranspose(apart, {1, 3, 0, 2, 4, 5}), Ints{0, 0, kMerge, 0, 0});
+    apart = ops::MakeReshape(apart, Ints{0, 0, kSplit, phases->count, w[1], 0, 0});
+    apart = ops::MakeReshape(ops::MakeTranspose(apart, {1, 3, 0, 2, 4, 5}), Ints{0, 0, kMerge, 0, 0});
+    return Within(apart, 2, phases->before, phases->after);
+  }
+
+  /// `e` without the first and last elements along an axis.
+  static Expr Within(const Expr& e, int64_t axis, int64_t before, int64_t after) {
+    if (before == 0 && after == 0) return e;
+    const int64_t end = after == 0 ? std::numeric_limits<int32_t>::max() : -after;
+    return ops::MakeStridedSlice(e, {before}, {end}, {1}, Ints{axis});
   }
 
   /// The convolution of rows and columns.
@@ -295,12 +317,34 @@ class Flattener : public MixedModeMutator {
     return more;
   }
 
-  /// Whether windows of a transposed convolution don't overlap along the depth.
-  static bool PartsDepth(const ops::Conv3DTransposeAttrs* a, const Ints& weight) {
+  /// A transposed convolution along the depth. Its results at each phase of the stride are those of a convolution of
+  /// stride 1: out[i * count + p] = sum over j of in[i - j] * kernel[j * count + p].
+  struct DepthPhases {
+    int64_t count = 1;              ///< phases, the stride
+    int64_t taps = 1;               ///< of each phase; the kernel has zeros where it has fewer
+    int64_t before = 0, after = 0;  ///< results that aren't wanted
+
+    /// The kernel (I, O, D, H, W) of planes whose taps are the channels, and whose phases are those of the result.
+    Expr Kernel(const Expr& kernel, const Ints& w) const {
+      const Expr whole = ops::MakePad(kernel, {{0, 0}, {0, 0}, {0, count * taps - w[2]}, {0, 0}, {0, 0}},
+                                      ops::ScalarConstant(DataType::Float(32), 0.0));
+      Expr apart = ops::MakeReshape(whole, Ints{w[0], w[1], taps, count, w[3], w[4]});
+      apart = ops::CallWith<ops::ReverseAttrs>("reverse", {apart}, [](auto& attrs) { attrs.axis = 2; });
+      return ops::MakeReshape(ops::MakeTranspose(apart, {2, 0, 3, 1, 4, 5}),
+                              Ints{taps * w[0], count * w[1], w[3], w[4]});
+    }
+  };
+
+  static std::optional<DepthPhases> PhasesOf(const ops::Conv3DTransposeAttrs* a, const Ints& w) {
     const Ints pads = SixPads(a->padding);
-    const bool plain = a->groups == 1 && (a->IsIn("NCDHW", "IODHW") || a->IsIn("NCDHW", "OIDHW"));
-    return plain && weight[2] == a->strides[0] && a->dilation[0] == 1 && pads[0] == 0 && pads[3] == 0 &&
-           OutputPadding(a)[0] == 0;
+    if (a->groups != 1 || (a->dilation[0] != 1 && w[2] != 1)) return std::nullopt;
+    if (!a->IsIn("NCDHW", "IODHW") && !a->IsIn("NCDHW", "OIDHW")) return std::nullopt;
+    DepthPhases phases;
+    phases.count = a->strides[0];
+    phases.taps = CeilDiv(w[2], phases.count);
+    phases.before = pads[0];
+    phases.after = phases.count * phases.taps - w[2] + pads[3] - OutputPadding(a)[0];
+    return phases.after < 0 ? std::nullopt : std::optional(phases);
   }
 
   static Attrs PlaneAttrs(const ops::Conv3DTransposeAttrs* a, const Ints& weight) {
@@ -310,15 +354,10 @@ class Flattener : public MixedModeMutator {
       c.dilation = {a->dilation[1], a->dilation[2]};
       c.padding = {pads[1], pads[2], pads[4], pads[5]};
       c.output_padding = {more[1], more[2]};
-      c.channels = weight[1] * weight[2];
+      c.channels = weight[1] * a->strides[0];
       c.kernel_size = Ints{weight[3], weight[4]};
       c.out_dtype = a->out_dtype;
     });
-  }
-
-  /// The weights of a transposed convolution, the taps along the depth as channels of the result.
-  static Expr PlaneKernel(const Expr& kernel, const Ints& w) {
-    return ops::MakeReshape(ops::MakeTranspose(kernel, {0, 2, 1, 3, 4}), Ints{w[0], w[2] * w[1], w[3], w[4]});
   }
 
   // ---- Known dimensions ----
@@ -351,20 +390,26 @@ class Flattener : public MixedModeMutator {
     return sum;
   }
 
-  /// Windows that don't overlap along the depth: each tap gives results of its own, as channels.
   Expr Transposed(const CallNode* pre, const CallNode* call, const Ints& shape) {
     const auto* a = call->attrs_as<ops::Conv3DTransposeAttrs>();
     auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
-    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || !PartsDepth(a, *weight)) return Expr();
+    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr) return Expr();
     const Ints& w = *weight;
-    const int64_t depth = w[2], batch = (*data)[0];
-    Expr all = ops::CallOp("nn.conv2d_transpose", {FlatForm(call->args[0], *data), PlaneKernel(call->args[1], w)},
-                           PlaneAttrs(a, w), call->span);
+    const auto phases = PhasesOf(a, w);
+    if (!phases) return Expr();
+    const int64_t more = phases->taps - 1, batch = (*data)[0];
+    const DepthWindow window{phases->taps, 1, 1, more, more, (*data)[2] + more};
+    const std::vector<Expr> taps =
+        Taps(FlatForm(call->args[0], *data), *data, window, ops::ScalarConstant(DataType::Float(32), 0.0));
+    const Expr joined = taps.size() == 1 ? taps[0] : ops::MakeConcatenate(Array<Expr>(taps.begin(), taps.end()), 1);
+    Expr all =
+        ops::CallOp("nn.conv2d_transpose", {joined, phases->Kernel(call->args[1], w)}, PlaneAttrs(a, w), call->span);
     if (batch > 1) {
-      all = ops::MakeReshape(all, Ints{(*data)[2], batch, depth, w[1], shape[3], shape[4]});
+      all = ops::MakeReshape(all, Ints{window.out, batch, phases->count, w[1], shape[3], shape[4]});
       all = ops::MakeTranspose(all, {0, 2, 1, 3, 4, 5});
     }
-    return ops::MakeReshape(all, Ints{shape[2] * batch, w[1], shape[3], shape[4]});
+    all = ops::MakeReshape(all, Ints{window.out * phases->count * batch, w[1], shape[3], shape[4]});
+    return Within(all, 0, phases->before * batch, phases->after * batch);
   }
 
   /// The pool of rows and columns; `more` sets what `To` has besides.
