@@ -76,6 +76,14 @@ TEST(ShapePlans, OnlyTheLastOnesAreKept) {
   EXPECT_EQ(plans.Find({1}), nullptr);
 }
 
+TEST(ShapePlans, BlocksThatAreUsedAgainStayInThePool) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  auto pool = std::make_shared<TensorPool>();
+  { const auto a = pool->Take(8 * kMiB), b = pool->Take(8 * kMiB), c = pool->Take(8 * kMiB); }  // a run that plans
+  pool->Take(20 * kMiB);
+  EXPECT_EQ(pool->bytes(), 20 * kMiB) << "the blocks of the first run went, not the one of the plan";
+}
+
 TEST(ShapePlans, MemoryLivesAsLongAsItsTensors) {
   auto pool = std::make_shared<TensorPool>();
   auto first = std::make_shared<RunMemory>(pool, nullptr);

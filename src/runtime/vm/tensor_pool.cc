@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "runtime/guarded_memory.h"
 #include "treadle/base/error.h"
@@ -43,7 +44,7 @@ std::shared_ptr<void> TensorPool::Take(int64_t bytes) {
     in_use_ += size;
     most_in_use_ = std::max(most_in_use_, in_use_);
     if (!free_[static_cast<size_t>(cls)].empty()) {
-      data = free_[static_cast<size_t>(cls)].back();
+      data = free_[static_cast<size_t>(cls)].back().data;
       free_[static_cast<size_t>(cls)].pop_back();
       free_bytes_ -= size;
     }
@@ -60,6 +61,18 @@ std::shared_ptr<void> TensorPool::Take(int64_t bytes) {
   return std::shared_ptr<void>(data, [pool = shared_from_this(), cls](void* p) { pool->Release(p, cls); });
 }
 
+void* TensorPool::Oldest() {
+  size_t oldest = kClasses;
+  for (size_t c = 0; c < free_.size(); ++c) {
+    if (free_[c].empty()) continue;
+    if (oldest == kClasses || free_[c].front().released < free_[oldest].front().released) oldest = c;
+  }
+  void* data = free_[oldest].front().data;
+  free_[oldest].pop_front();
+  free_bytes_ -= ClassBytes(static_cast<int>(oldest));
+  return data;
+}
+
 void TensorPool::Release(void* data, int cls) {
   std::vector<void*> release;
   {
@@ -67,22 +80,16 @@ void TensorPool::Release(void* data, int cls) {
     int64_t size = ClassBytes(cls);
     in_use_ -= size;
     free_bytes_ += size;
-    free_[static_cast<size_t>(cls)].push_back(data);
-    int64_t limit = std::max(kMinFree, most_in_use_) - in_use_;
-    for (size_t c = free_.size(); c-- > 0 && free_bytes_ > limit;) {
-      while (!free_[c].empty() && free_bytes_ > limit) {
-        release.push_back(free_[c].back());
-        free_[c].pop_back();
-        free_bytes_ -= ClassBytes(static_cast<int>(c));
-      }
-    }
+    free_[static_cast<size_t>(cls)].push_back({data, released_++});
+    const int64_t limit = std::max(kMinFree, most_in_use_) - in_use_;
+    while (free_bytes_ > limit) release.push_back(Oldest());
   }
   for (void* p : release) DeviceAPI::Get(Cpu())->FreeDataSpace(Cpu(), p);
 }
 
 TensorPool::~TensorPool() {
-  for (const std::vector<void*>& blocks : free_) {
-    for (void* p : blocks) DeviceAPI::Get(Cpu())->FreeDataSpace(Cpu(), p);
+  for (const std::deque<Free>& blocks : free_) {
+    for (const Free& block : blocks) DeviceAPI::Get(Cpu())->FreeDataSpace(Cpu(), block.data);
   }
 }
 

@@ -4,17 +4,18 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "treadle/runtime/device.h"
 
 namespace treadle::runtime::vm {
 
 /// Blocks come in sizes of four steps per power of two, so that shapes that vary a little share them. What is free is
-/// bounded by what was in use at most and kMinFree; beyond that blocks go back to the system, the largest first. Blocks
-/// may be returned from any thread, and after the machine is gone.
+/// bounded by what was in use at most and kMinFree; beyond that blocks go back to the system, those that were used
+/// longest ago first: others, such as the one block of a plan, are used by every run, and pages of new memory are
+/// zeroed. Blocks may be returned from any thread, and after the machine is gone.
 class TensorPool : public std::enable_shared_from_this<TensorPool> {
  public:
   ~TensorPool();
@@ -28,10 +29,18 @@ class TensorPool : public std::enable_shared_from_this<TensorPool> {
   static int ClassOf(int64_t bytes);
   static int64_t ClassBytes(int cls);
   void Release(void* data, int cls);
+  /// Takes the free block that was used longest ago from the pool.
+  void* Oldest();
+
+  struct Free {
+    void* data;
+    uint64_t released;  ///< when, in blocks released before
+  };
 
   mutable std::mutex mutex_;
-  std::array<std::vector<void*>, kClasses> free_;
+  std::array<std::deque<Free>, kClasses> free_;  ///< of each size, in the order of their release
   int64_t in_use_ = 0, most_in_use_ = 0, free_bytes_ = 0;
+  uint64_t released_ = 0;
 };
 
 }  // namespace treadle::runtime::vm
