@@ -109,6 +109,20 @@ def test_volumes_made_larger_by_windows_of_any_size(batch, kernel, attributes):
     net.check()
 
 
+@pytest.mark.parametrize("depth", [4, "d"])
+def test_infinities_stay_within_their_windows(depth):
+    rng = np.random.default_rng(3)
+    graph = helper.make_graph(
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2, 2], pads=[1] * 6)], "volume",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, depth, 5, 5])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(rng.uniform(0.5, 1, (3, 4, 3, 3, 3)).astype(np.float32), "w")])
+    x = rng.standard_normal((1, 3, 4, 5, 5)).astype(np.float32)
+    x[0, 1, 2, 2, 2] = np.inf
+    y = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))(x=x)["y"]
+    reached = np.isinf(y[0, 0])
+    assert reached[3:6, 3:6, 3:6].all() and np.isfinite(y[0, 0][~reached]).all() and reached.sum() == 27
+
+
 def test_causal_sequences():
     net = Net(2, 4, 40)
     net.conv(4, 16, 3, pads=[4, 4], dilations=[2])

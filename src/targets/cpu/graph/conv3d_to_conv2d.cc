@@ -278,9 +278,10 @@ class Flattener : public MixedModeMutator {
       parts = {};
       for (int64_t k = 0; k <= more; ++k) parts.push_back(Within(deep, 0, k, more - k));
     }
-    const Expr joined = Joined(more == 0 ? parts[0] : ops::MakeConcatenate(parts, 2));
-    const Expr all =
-        ops::CallOp("nn.conv2d_transpose", {joined, phases->Kernel(call->args[1], w)}, PlaneAttrs(a, w), call->span);
+    const Expr all = Phases(call, w, *phases, [&](int64_t taps) {
+      const Array<Expr> last(parts.end() - taps, parts.end());
+      return Joined(taps == 1 ? last[0] : ops::MakeConcatenate(last, 2));
+    });
     const PrimExpr depth = IsAnyDim(data->shape[2]) ? AnyDim() : data->shape[2] + more;
     const Array<PrimExpr> planes{data->shape[0], w[1] * phases->count, depth, AnyDim(), AnyDim()};
     Expr apart = Apart(all, planes, parts[0]);
@@ -321,19 +322,41 @@ class Flattener : public MixedModeMutator {
   /// stride 1: out[i * count + p] = sum over j of in[i - j] * kernel[j * count + p].
   struct DepthPhases {
     int64_t count = 1;              ///< phases, the stride
-    int64_t taps = 1;               ///< of each phase; the kernel has zeros where it has fewer
+    int64_t taps = 1;               ///< of the phases that have most
     int64_t before = 0, after = 0;  ///< results that aren't wanted
-
-    /// The kernel (I, O, D, H, W) of planes whose taps are the channels, and whose phases are those of the result.
-    Expr Kernel(const Expr& kernel, const Ints& w) const {
-      const Expr whole = ops::MakePad(kernel, {{0, 0}, {0, 0}, {0, count * taps - w[2]}, {0, 0}, {0, 0}},
-                                      ops::ScalarConstant(DataType::Float(32), 0.0));
-      Expr apart = ops::MakeReshape(whole, Ints{w[0], w[1], taps, count, w[3], w[4]});
-      apart = ops::CallWith<ops::ReverseAttrs>("reverse", {apart}, [](auto& attrs) { attrs.axis = 2; });
-      return ops::MakeReshape(ops::MakeTranspose(apart, {2, 0, 3, 1, 4, 5}),
-                              Ints{taps * w[0], count * w[1], w[3], w[4]});
-    }
   };
+
+  /// The kernel (I, O, D, H, W) of planes whose channels are the taps, and whose results are the phases [first, last).
+  static Expr PhaseKernel(const Expr& kernel, const Ints& w, const DepthPhases& d, int64_t first, int64_t last,
+                          int64_t taps) {
+    const Expr whole = ops::MakePad(kernel, {{0, 0}, {0, 0}, {0, d.count * d.taps - w[2]}, {0, 0}, {0, 0}},
+                                    ops::ScalarConstant(DataType::Float(32), 0.0));
+    Expr apart = ops::MakeReshape(whole, Ints{w[0], w[1], d.taps, d.count, w[3], w[4]});
+    apart = ops::MakeStridedSlice(apart, {0, first}, {taps, last}, {1, 1}, Ints{2, 3});
+    apart = ops::CallWith<ops::ReverseAttrs>("reverse", {apart}, [](auto& attrs) { attrs.axis = 2; });
+    return ops::MakeReshape(ops::MakeTranspose(apart, {2, 0, 3, 1, 4, 5}),
+                            Ints{taps * w[0], (last - first) * w[1], w[3], w[4]});
+  }
+
+  /// All phases as channels of planes, those of one number of taps at a time: 0 times infinity isn't 0. `joined`: the
+  /// planes that the last taps meet, as channels.
+  static Expr Phases(const CallNode* call, const Ints& w, const DepthPhases& d,
+                     const std::function<Expr(int64_t taps)>& joined) {
+    const auto* a = call->attrs_as<ops::Conv3DTransposeAttrs>();
+    const int64_t longer = w[2] % d.count, fewest = w[2] / d.count;
+    Array<Expr> groups;
+    auto add = [&](int64_t first, int64_t last, int64_t taps) {
+      const Expr kernel = PhaseKernel(call->args[1], w, d, first, last, taps);
+      groups.push_back(ops::CallOp("nn.conv2d_transpose", {joined(taps), kernel},
+                                   PlaneAttrs(a, w, (last - first) * w[1]), call->span));
+    };
+    if (longer > 0) add(0, longer, fewest + 1);
+    if (fewest > 0) add(longer, d.count, fewest);
+    if (groups.size() > 1) return ops::MakeConcatenate(groups, 1);
+    if (fewest > 0) return groups[0];
+    return ops::MakePad(groups[0], {{0, 0}, {0, (d.count - longer) * w[1]}, {0, 0}, {0, 0}},
+                        ops::ScalarConstant(DataType::Float(32), 0.0));
+  }
 
   static std::optional<DepthPhases> PhasesOf(const ops::Conv3DTransposeAttrs* a, const Ints& w) {
     const Ints pads = SixPads(a->padding);
@@ -347,14 +370,14 @@ class Flattener : public MixedModeMutator {
     return phases.after < 0 ? std::nullopt : std::optional(phases);
   }
 
-  static Attrs PlaneAttrs(const ops::Conv3DTransposeAttrs* a, const Ints& weight) {
+  static Attrs PlaneAttrs(const ops::Conv3DTransposeAttrs* a, const Ints& weight, int64_t channels) {
     const Ints pads = SixPads(a->padding), more = OutputPadding(a);
     return MakeAttrs<ops::Conv2DTransposeAttrs>([&](auto& c) {
       c.strides = {a->strides[1], a->strides[2]};
       c.dilation = {a->dilation[1], a->dilation[2]};
       c.padding = {pads[1], pads[2], pads[4], pads[5]};
       c.output_padding = {more[1], more[2]};
-      c.channels = weight[1] * a->strides[0];
+      c.channels = channels;
       c.kernel_size = Ints{weight[3], weight[4]};
       c.out_dtype = a->out_dtype;
     });
@@ -401,9 +424,10 @@ class Flattener : public MixedModeMutator {
     const DepthWindow window{phases->taps, 1, 1, more, more, (*data)[2] + more};
     const std::vector<Expr> taps =
         Taps(FlatForm(call->args[0], *data), *data, window, ops::ScalarConstant(DataType::Float(32), 0.0));
-    const Expr joined = taps.size() == 1 ? taps[0] : ops::MakeConcatenate(Array<Expr>(taps.begin(), taps.end()), 1);
-    Expr all =
-        ops::CallOp("nn.conv2d_transpose", {joined, phases->Kernel(call->args[1], w)}, PlaneAttrs(a, w), call->span);
+    Expr all = Phases(call, w, *phases, [&](int64_t of) {
+      const Array<Expr> last(taps.end() - of, taps.end());
+      return of == 1 ? last[0] : ops::MakeConcatenate(last, 1);
+    });
     if (batch > 1) {
       all = ops::MakeReshape(all, Ints{window.out, batch, phases->count, w[1], shape[3], shape[4]});
       all = ops::MakeTranspose(all, {0, 2, 1, 3, 4, 5});
