@@ -151,8 +151,9 @@ def test_long_products_of_few_rows(rows):
     assert np.sqrt(np.mean(error ** 2) / np.mean(exact ** 2)) < 2e-7  # 1e-6 for sums of 4096 terms at once
 
 
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
 @pytest.mark.parametrize("channels, outputs", [(40, 8), (24, 16), (32, 32), (12, 12)])
-def test_strict_keeps_what_is_not_finite_within_its_group(channels, outputs):
+def test_strict_keeps_what_is_not_finite_within_its_group(channels, outputs, precision):
     """Groups that become one multiply it by zeros."""
     model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]> g (float[1, {channels}, 9, 9] x) => (float[a, b, c, d] y) {{
         y = Conv <group = 2> (x, w)
@@ -161,5 +162,19 @@ def test_strict_keeps_what_is_not_finite_within_its_group(channels, outputs):
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     x = RNG.standard_normal((1, channels, 9, 9)).astype(np.float32)
     x[0, 0] = np.nan
-    y = treadle.compile(model, accuracy="strict")({"x": x})["y"]
+    y = treadle.compile(model, accuracy="strict", precision=precision)({"x": x})["y"]
     assert np.isnan(y[:, :outputs // 2]).all() and np.isfinite(y[:, outputs // 2:]).all()
+
+
+@pytest.mark.parametrize("width", [24, "w"])
+def test_strict_keeps_what_is_not_finite_within_windows_of_few_channels(width):
+    """With AMX, rows of a window in bfloat16 are read with the pixels beside it, for zeros of the weight."""
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]> g (float[1, 3, 24, {width}] x) => (float[a, b, c, d] y) {{
+        y = Conv <strides = [2, 2]> (x, w)
+    }}""")
+    model.graph.initializer.append(numpy_helper.from_array(RNG.standard_normal((32, 3, 3, 3)).astype(np.float32), "w"))
+    x = RNG.standard_normal((1, 3, 24, 24)).astype(np.float32)
+    x[0, 0, :, 13] = np.nan
+    y = treadle.compile(model, accuracy="strict", precision="bf16")({"x": x})["y"]
+    of_window = np.arange(11) == 6
+    assert np.isnan(y[..., of_window]).all() and np.isfinite(y[..., ~of_window]).all()

@@ -16,6 +16,7 @@
 // the rows that are left.
 #include <algorithm>
 
+#include "ir/accuracy.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_compute.h"
@@ -344,7 +345,12 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
     return "operands aren't uint8 and int8";
   }
   if (MergedGroups(p) == 0) return StrCat(p.groups, " groups don't fill tiles");
-  if (p.ic < kLeastBlocked && Form(p, InBlock(p, machine)).row_taps == 0) return StrCat(p.ic, " channels");
+  const bool beside = Form(p, InBlock(p, machine)).row_taps > 0;  // lines hold pixels beside the window, too
+  if (p.ic < kLeastBlocked && !beside) return StrCat(p.ic, " channels");
+  const bool strict = pairs && transform::CurrentAccuracy() == transform::Accuracy::kStrict;
+  if (strict && (beside || MergedGroups(p) > 1)) {
+    return "accuracy is strict, and zeros times infinities of other windows or groups would be NaN";
+  }
   return p.is_static() && p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
 }
 
