@@ -58,6 +58,16 @@ def test_tokens_stay_where_they_are():
     assert "depthwise_conv2d_NHWC" in str(profile) and "transpose" not in str(profile)
 
 
+def test_batches_may_be_dynamic():
+    layer = Tokens(64, 14, 14, 3, 1, 1, 1, True, batch=3)
+    layer.model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    for constant in layer.model.graph.initializer:
+        if constant.name in ("image", "rows"):
+            constant.CopyFrom(numpy_helper.from_array(np.int64([-1, *numpy_helper.to_array(constant)[1:]]), constant.name))
+    profile = layer.check().profile({"x": layer.x})
+    assert "depthwise_conv2d_NHWC" in str(profile) and "transpose" not in str(profile)
+
+
 def test_tokens_of_bfloat16_are_widened():
     Tokens(64, 14, 14, 3, 1, 1, 1, False).check(2e-2, pass_config={"relay.precision": "bf16"})
 

@@ -25,6 +25,20 @@ fn (%x: Tensor[(2, 30, 16), float32], %w: Tensor[(16, 1, 3, 3), float32], %b: Te
 })");
 }
 
+TEST(ChannelsLast, BatchesMayBeDynamic) {
+  ExpectPass(ChannelsLast(), R"(
+fn (%x: Tensor[(n, 30, 16), float32], %w: Tensor[(16, 1, 3, 3), float32]) {
+  %0 = reshape(transpose(%x, axes=[0, 2, 1]), newshape=[-1, 16, 5, 6]);
+  %1 = nn.conv2d(%0, %w, padding=[1, 1, 1, 1], groups=16, channels=16, kernel_size=[3, 3]);
+  transpose(reshape(%1, newshape=[-1, 16, 30]), axes=[0, 2, 1])
+})",
+             R"(
+fn (%x: Tensor[(n, 30, 16), float32], %w: Tensor[(16, 1, 3, 3), float32]) {
+  %0 = nn.contrib_depthwise_conv2d_NHWC(reshape(%x, newshape=[n, 5, 6, 16]), transpose(%w, axes=[2, 3, 0, 1]), padding=[1, 1, 1, 1], groups=16, channels=16, kernel_size=[3, 3], data_layout="NHWC", kernel_layout="HWOI");
+  reshape(%0, newshape=[n, 30, 16])
+})");
+}
+
 TEST(ChannelsLast, AddsWhatWasTransposedToo) {
   ExpectPass(ChannelsLast(), R"(
 fn (%x: Tensor[(1, 5, 6, 16), float32], %w: Tensor[(16, 1, 3, 3), float32]) {

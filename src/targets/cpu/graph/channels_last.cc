@@ -2,13 +2,16 @@
 // ChannelsLast: networks of tokens (batch, pixels, channels) transpose them to images for a depthwise convolution, and
 // back (PVT v2, Wang et al. 2021, arXiv:2106.13797; SegFormer, Xie et al. 2021, arXiv:2105.15203). What lies between
 // the two transpositions, element-wise operators and depthwise convolutions, is computed with channels last instead.
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
 
+#include "ops/infer.h"
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
 #include "targets/cpu/kernels/conv_compute.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/nn.h"
@@ -18,23 +21,38 @@
 namespace treadle::relay {
 namespace {
 
-using Sizes = std::vector<int64_t>;
-
-/// The shape of a tensor of known, positive sizes and that rank; nothing for others.
-std::optional<Sizes> SizesOf(const Expr& e, size_t rank) {
+/// The shape of a tensor of that rank whose dimensions are known, or expressions of those of inputs; nothing for
+/// others.
+std::optional<Array<PrimExpr>> ShapeOf(const Expr& e, size_t rank) {
   const auto* type = TensorTypeOf(e);
   if (type == nullptr || type->shape.size() != rank) return std::nullopt;
-  Sizes sizes;
   for (const PrimExpr& dim : type->shape) {
-    const int64_t* size = AsConstInt(dim);
-    if (size == nullptr || *size < 1) return std::nullopt;
-    sizes.push_back(*size);
+    if (IsAnyDim(dim)) return std::nullopt;
   }
-  return sizes;
+  return type->shape;
+}
+
+/// (n, h * w, c) of an image (n, c, h, w), where a reshape can tell one from the other: one dimension may be known at
+/// run time only. Else nothing.
+std::optional<Array<PrimExpr>> TokensOf(const Array<PrimExpr>& nchw) {
+  if (std::count_if(nchw.begin(), nchw.end(), [](const PrimExpr& dim) { return AsConstInt(dim) == nullptr; }) > 1) {
+    return std::nullopt;
+  }
+  return Array<PrimExpr>{nchw[0], ops::DimMul(nchw[2], nchw[3]), nchw[1]};
+}
+
+bool HasShape(const Expr& e, const Array<PrimExpr>& shape) {
+  const std::optional<Array<PrimExpr>> own = ShapeOf(e, shape.size());
+  if (!own) return false;
+  arith::Analyzer analyzer;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!ops::SameDim((*own)[i], shape[i]) && !analyzer.CanProveEqual((*own)[i], shape[i])) return false;
+  }
+  return true;
 }
 
 /// The operand of a transposition with these axes; null for others.
-Expr OperandOfTranspose(const Expr& e, const Sizes& axes) {
+Expr OperandOfTranspose(const Expr& e, const std::vector<int64_t>& axes) {
   const auto* call = AsCallOf(e, "transpose");
   const bool fits = call != nullptr && call->attrs_as<ops::TransposeAttrs>()->axes == axes;
   return fits ? call->args[0] : Expr();
@@ -68,7 +86,7 @@ class Region {
   static constexpr int kMostCalls = 32;  ///< one after the other
 
   Expr Last(const Expr& e, int depth) {
-    const std::optional<Sizes> nchw = SizesOf(e, 4);
+    const std::optional<Array<PrimExpr>> nchw = ShapeOf(e, 4);
     if (!nchw || !IsFloat(e) || depth > kMostCalls) return Expr();
     if (const Expr source = Source(e, *nchw); source.defined()) return source;
     const auto* call = e.as<CallNode>();
@@ -80,22 +98,23 @@ class Region {
   }
 
   /// What is transposed from channels last.
-  Expr Source(const Expr& e, const Sizes& nchw) {
+  Expr Source(const Expr& e, const Array<PrimExpr>& nchw) {
     if (const Expr image = OperandOfTranspose(e, {0, 3, 1, 2}); image.defined()) return mutate_(image);
     const auto* reshape = AsCallOf(e, "reshape");
     const Expr tokens = reshape == nullptr ? Expr() : OperandOfTranspose(reshape->args[0], {0, 2, 1});
-    const Sizes whole{nchw[0], nchw[2] * nchw[3], nchw[1]};
-    if (!tokens.defined() || SizesOf(tokens, 3) != whole) return Expr();
-    return ops::MakeReshape(mutate_(tokens), Sizes{nchw[0], nchw[2], nchw[3], nchw[1]});
+    const std::optional<Array<PrimExpr>> rows = TokensOf(nchw);
+    if (!tokens.defined() || !rows || !HasShape(tokens, *rows)) return Expr();
+    return ops::MakeReshape(mutate_(tokens), Array<PrimExpr>{nchw[0], nchw[2], nchw[3], nchw[1]});
   }
 
   Expr Convolution(const CallNode* call, int depth) {
     const auto* attrs = call->attrs_as<ops::Conv2DAttrs>();
-    const std::optional<Sizes> data = SizesOf(call->args[0], 4), kernel = SizesOf(call->args[1], 4);
-    const auto* type = call->type_as<TensorTypeNode>();
-    const bool depthwise =
-        data && kernel && attrs->IsIn("NCHW", "OIHW") && attrs->groups == (*data)[1] && (*kernel)[0] == (*data)[1];
-    if (!depthwise || type->dtype != DataType::Float(32) || DividingLayout((*data)[1]).is_plain()) return Expr();
+    const auto *data = TensorTypeOf(call->args[0]), *kernel = TensorTypeOf(call->args[1]),
+               *type = TensorTypeOf(GetRef<Expr>(call));
+    const int64_t* channels = data == nullptr ? nullptr : AsConstInt(data->shape[1]);
+    const bool depthwise = channels != nullptr && kernel != nullptr && attrs->IsIn("NCHW", "OIHW") &&
+                           attrs->groups == *channels && tir::is_const_int(kernel->shape[0], *channels);
+    if (!depthwise || type->dtype != DataType::Float(32) || DividingLayout(*channels).is_plain()) return Expr();
     const Expr last = Last(call->args[0], depth + 1);
     if (!last.defined()) return Expr();
     convolves_ = true;
@@ -107,7 +126,7 @@ class Region {
                        Attrs(ObjectPtr<Object>(changed)), call->span);
   }
 
-  Expr ElementWise(const CallNode* call, const Sizes& nchw, int depth) {
+  Expr ElementWise(const CallNode* call, const Array<PrimExpr>& nchw, int depth) {
     if (OpName(call) == "nn.bias_add") {
       const Expr data = Last(call->args[0], depth + 1);
       const bool of_channels = PositiveAxis(call->attrs_as<ops::BiasAddAttrs>()->axis, nchw.size()) == 1;
@@ -120,21 +139,22 @@ class Region {
     for (const Expr& arg : call->args) {
       const Expr changed = arg.as<ConstantNode>() != nullptr ? OfChannels(arg, nchw[1]) : Last(arg, depth + 1);
       // Images that are broadcast to larger ones would have to be.
-      if (!changed.defined() || (arg.as<ConstantNode>() == nullptr && SizesOf(arg, 4) != nchw)) return Expr();
+      if (!changed.defined() || (arg.as<ConstantNode>() == nullptr && !HasShape(arg, nchw))) return Expr();
       args.push_back(changed);
     }
     return Call(call->op, args, call->attrs, {}, call->span);
   }
 
   /// A scalar, or one number per channel, as it is broadcast to NHWC.
-  static Expr OfChannels(const Expr& constant, int64_t channels) {
+  static Expr OfChannels(const Expr& constant, const PrimExpr& channels) {
     const auto* type = constant->type_as<TensorTypeNode>();
     int64_t elements = 1;
     for (const PrimExpr& dim : type->shape) elements *= *AsConstInt(dim);
-    if (elements == 1) return ops::MakeReshape(constant, Sizes{1});
+    if (elements == 1) return ops::MakeReshape(constant, std::vector<int64_t>{1});
     const size_t rank = type->shape.size();
-    const bool fits = elements == channels && rank >= 3 && tir::is_const_int(type->shape[rank - 3], channels);
-    return fits ? ops::MakeReshape(constant, Sizes{channels}) : Expr();
+    const bool fits =
+        tir::is_const_int(channels, elements) && rank >= 3 && tir::is_const_int(type->shape[rank - 3], elements);
+    return fits ? ops::MakeReshape(constant, std::vector<int64_t>{elements}) : Expr();
   }
 
   const std::unordered_map<const Object*, int>& uses_;
@@ -160,12 +180,11 @@ class ChannelsLastMutator : public MixedModeMutator {
     }
     const Expr rows = OperandOfTranspose(root, {0, 2, 1});
     const auto* reshape = rows.defined() ? AsCallOf(rows, "reshape") : nullptr;
-    const std::optional<Sizes> nchw = reshape == nullptr ? std::nullopt : SizesOf(reshape->args[0], 4);
-    if (!nchw) return post;
-    const Sizes tokens{(*nchw)[0], (*nchw)[2] * (*nchw)[3], (*nchw)[1]};
-    if (SizesOf(root, 3) != tokens || uses_.at(reshape) != 1) return post;
+    const std::optional<Array<PrimExpr>> nchw = reshape == nullptr ? std::nullopt : ShapeOf(reshape->args[0], 4);
+    const std::optional<Array<PrimExpr>> tokens = nchw ? TokensOf(*nchw) : std::nullopt;
+    if (!tokens || !HasShape(root, *tokens) || uses_.at(reshape) != 1) return post;
     const Expr result = last(reshape->args[0]);
-    return result.defined() ? ops::MakeReshape(result, tokens) : post;
+    return result.defined() ? ops::MakeReshape(result, *tokens) : post;
   }
 
   const std::unordered_map<const Object*, int> uses_;

@@ -226,7 +226,7 @@ int64_t RowsInL1(const ConvProblemNode& p, int64_t channels, const Machine& mach
 
 /// The first plan reads some lines of each pixel at a time, which lie side by side: pixels lie apart.
 std::vector<Plan> LastSpace(const Problem& problem, const Machine& machine) {
-  constexpr int64_t kUsualChannels = 64, kMostChannels = 256, kMostRows = 32;
+  constexpr int64_t kUsualChannels = 32, kMostChannels = 256, kMostRows = 32;
   const auto& p = *problem.as<ConvProblemNode>();
   const bool dynamic = p.oh < 0 || p.ow < 0 || p.iw < 0;
   std::vector<int64_t> widths, channels;
@@ -243,7 +243,7 @@ std::vector<Plan> LastSpace(const Problem& problem, const Machine& machine) {
   }
   std::vector<Plan> plans;
   for (const int64_t c : channels) {
-    const int64_t usual = dynamic ? RowsAtOnce(p.oh) : RowsInL1(p, c, machine);
+    const int64_t usual = RowsInL1(dynamic ? OfUsualSize(p) : p, c, machine);
     std::vector<int64_t> rows{usual};
     for (int64_t r = 1; !dynamic && r <= std::min(p.oh, kMostRows); ++r) {
       if (p.oh % r == 0 && r != usual) rows.push_back(r);
