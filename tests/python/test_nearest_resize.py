@@ -83,3 +83,10 @@ def test_symmetric_positions_that_are_whole_are_met(scale, shape, rounding):
         expected = [min(max((math.floor if rounding == "floor" else math.ceil)(place), 0), size - 1) for place in places]
         x = np.arange(size, dtype="f4").reshape([size if of == "n" else 1 for of in shape])
         np.testing.assert_array_equal(compiled(x=x)["y"].ravel(), expected)
+
+
+@pytest.mark.parametrize("elements, size, most", [(4, 2**31, 2**31 - 1), (0, 3, 0)])
+def test_sizes_beyond_what_can_be_are_refused(elements, size, most):
+    compiled = treadle.compile(model(["n"], sizes=True), target="stackvm")
+    with pytest.raises(treadle.Error, match=f"size to which a dimension is resampled {size} is out of range; expected 0 to {most}"):
+        compiled(x=np.ones(elements, "f4"), s=np.array([size]))

@@ -196,7 +196,7 @@ Term SizeOfSampled(const Term& x, int axis, const Term& size) {
   if (known != nullptr && *known > 0) return size;
   Term most = (DimOf(x, axis) > 0.0).As(kInt64) * static_cast<double>(INT32_MAX);
   if (size.rank() == 1) most = most.Reshape({1});
-  return {x.node(), CheckedValues(x.node(), size, "at_most", most, "size of what an empty dimension is resampled to")};
+  return {x.node(), CheckedValues(x.node(), size, "at_most", most, "size to which a dimension is resampled")};
 }
 
 /// Takes a product of sizes apart: its constant factors are multiplied with `constant`, the others added to `factors`.

@@ -216,7 +216,7 @@ Expr ImportResizeByAxis(NodeImport& n) {
             : In(n, input).As(kFloat32);
     scales = check(scales);
     // NaN is not above 0 either.
-    Term above = AtLeast((scales > 0.0).As(kInt64), 1, "truth of every scale being above 0");
+    Term above = AtLeast((scales > 0.0).As(kInt64), 1, "1 for a scale above 0, else 0:");
     // In float32, as the standard has the scales: 10 x 0.7f is 7.
     return {axes, (scales * dims.As(kFloat32)).Op("floor").As(kInt64) * above, scales};
   };
