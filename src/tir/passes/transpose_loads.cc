@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads of columns become loads of rows. Where four stores in a row need vectors of elements at the same distance, the
 // first elements of which are neighbours, what they read are rows of four: those are loaded as they lie in memory and
-// transposed in registers, two shuffles per vector. Layout transforms and transposes are made of such loads.
+// transposed in registers, two shuffles per vector. Layout transforms and transposes are made of such loads. Of bytes,
+// rows of sixteen fill 128 bits, where there are as many stores: four shuffles per vector.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -16,6 +17,7 @@ namespace treadle::tir {
 namespace {
 
 constexpr int64_t kRow = 4;          // elements that are loaded at once
+constexpr int64_t kByteRow = 16;     // the same of bytes
 constexpr int64_t kLeastStride = 5;  // nearer ones: CoalesceStridedAccess
 
 using Picked = std::array<int64_t, kRow>;
@@ -48,13 +50,15 @@ class ColumnCollector : public SharedExprVisitor {
   void VisitExpr_(const BufferLoadNode* op) override {
     const auto* ramp = op->indices.size() == 1 ? op->indices[0].as<RampNode>() : nullptr;
     const DataType t = op->buffer->dtype;
-    if (ramp == nullptr || !t.is_scalar() || t.bits() != 32) return;
+    const bool bytes = t.bits() == 8;
+    if (ramp == nullptr || !t.is_scalar() || (t.bits() != 32 && !bytes)) return;
     // A distance that only a run knows may be short, too: the same elements are read.
     const int64_t* stride = AsConstInt(ramp->stride);
     if (stride != nullptr && *stride < kLeastStride) return;
     if (arith::ReadsData(ramp->base) || arith::ReadsData(ramp->stride)) return;
     if (UsesAnyVar(ramp->base, bound_) || UsesAnyVar(ramp->stride, bound_)) return;
-    if (ramp->lanes == 4 || ramp->lanes == 8 || ramp->lanes == 16) found.push_back({op, ramp});
+    const int lanes = ramp->lanes, fewest = bytes ? 8 : 4, most = bytes ? 64 : 16;
+    if (lanes >= fewest && lanes <= most && (lanes & (lanes - 1)) == 0) found.push_back({op, ramp});
   }
 
  private:
@@ -128,7 +132,7 @@ class LoadTransposer : public StmtExprMutator {
 
   /// Stores of values under one condition, as where operands are joined, as stores under it whose columns are rows.
   Stmt TransposedUnderCondition(const SeqStmtNode* op) {
-    const Stmt same = GetRef<Stmt>(op);
+    Stmt same = GetRef<Stmt>(op);
     PrimExpr condition{ObjectPtr<Object>()};
     Array<Stmt> yes, no;
     for (const Stmt& stmt : op->seq) {
@@ -154,19 +158,30 @@ class LoadTransposer : public StmtExprMutator {
     return var;
   }
 
-  /// Columns in runs of four.
+  /// Columns in runs of sixteen, or of four.
   void Replace(const Group& group, LoadReplacer* replacer) {
     std::vector<int64_t> run;
-    for (const auto& [distance, loads] : group.columns) {
-      if (!run.empty() && distance != run.back() + 1) run.clear();
-      run.push_back(distance);
-      if (static_cast<int64_t>(run.size()) < kRow) continue;
-      const std::vector<Var> columns = Transposed(group.first, run[0]);
-      for (size_t i = 0; i < run.size(); ++i) {
-        for (const BufferLoadNode* load : group.columns.at(run[i])) replacer->values.emplace(load, columns[i]);
+    const auto replace = [&](size_t begin, const std::vector<Var>& columns) {
+      for (size_t i = 0; i < columns.size(); ++i) {
+        for (const BufferLoadNode* load : group.columns.at(run[begin + i])) replacer->values.emplace(load, columns[i]);
       }
+    };
+    const auto finish = [&] {
+      const int64_t* stride = AsConstInt(group.first.ramp->stride);
+      const bool bytes = group.first.load->buffer->dtype.bits() == 8 && group.first.ramp->lanes % kByteRow == 0 &&
+                         (stride == nullptr || *stride >= kByteRow);
+      size_t done = 0;
+      for (; bytes && done + kByteRow <= run.size(); done += kByteRow) {
+        replace(done, TransposedBytes(group.first, run[done]));
+      }
+      for (; done + kRow <= run.size(); done += kRow) replace(done, Transposed(group.first, run[done]));
       run.clear();
+    };
+    for (const auto& [distance, loads] : group.columns) {
+      if (!run.empty() && distance != run.back() + 1) finish();
+      run.push_back(distance);
     }
+    finish();
   }
 
   static PrimExpr Pick(const PrimExpr& a, const PrimExpr& b, int64_t lanes, const Picked& of_four) {
@@ -178,8 +193,8 @@ class LoadTransposer : public StmtExprMutator {
     return Shuffle({a, b}, picked);
   }
 
-  /// Rows `first`, `first` + 4, .. below each other.
-  PrimExpr Rows(const Column& column, int64_t begin, int64_t first, int64_t count) {
+  /// Rows `first`, `first` + `row`, .. of `row` elements below each other.
+  PrimExpr Rows(const Column& column, int64_t begin, int64_t first, int64_t count, int64_t row) {
     if (count == 1) {
       const DataType type = column.ramp->base.dtype();
       const int64_t* stride = AsConstInt(column.ramp->stride);
@@ -187,20 +202,20 @@ class LoadTransposer : public StmtExprMutator {
                                  ? make_const(type, begin + first * *stride)
                                  : column.ramp->stride * make_const(type, first) + make_const(type, begin);
       const PrimExpr base = column.ramp->base + below;
-      return BufferLoad(column.load->buffer, {Ramp(base, make_const(type, 1), static_cast<int>(kRow))},
+      return BufferLoad(column.load->buffer, {Ramp(base, make_const(type, 1), static_cast<int>(row))},
                         column.load->span);
     }
-    PrimExpr low = Rows(column, begin, first, count / 2),
-             high = Rows(column, begin, first + kRow * count / 2, count / 2);
+    PrimExpr low = Rows(column, begin, first, count / 2, row),
+             high = Rows(column, begin, first + row * count / 2, count / 2, row);
     Array<PrimExpr> all;
-    for (int64_t i = 0; i < kRow * count; ++i) all.push_back(PrimExpr(static_cast<int32_t>(i)));
+    for (int64_t i = 0; i < row * count; ++i) all.push_back(PrimExpr(static_cast<int32_t>(i)));
     return Shuffle({low, high}, all);
   }
 
   std::vector<Var> Transposed(const Column& column, int64_t begin) {
     const int64_t lanes = column.ramp->lanes;
     std::vector<Var> rows;
-    for (int64_t k = 0; k < kRow; ++k) rows.push_back(Bind("rows", Rows(column, begin, k, lanes / kRow)));
+    for (int64_t k = 0; k < kRow; ++k) rows.push_back(Bind("rows", Rows(column, begin, k, lanes / kRow, kRow)));
     // Indices among four elements of one vector and four of another.
     const Picked low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
     std::vector<Var> result;
@@ -211,6 +226,30 @@ class LoadTransposer : public StmtExprMutator {
       result.push_back(Bind("column", Pick(upper, lower, lanes, second)));
     }
     return result;
+  }
+
+  /// Each step puts the elements of two vectors side by side, within 128 bits; after four, columns are together.
+  std::vector<Var> TransposedBytes(const Column& column, int64_t begin) {
+    const int64_t lanes = column.ramp->lanes;
+    std::vector<Var> vectors;
+    for (int64_t k = 0; k < kByteRow; ++k) {
+      vectors.push_back(Bind("rows", Rows(column, begin, k, lanes / kByteRow, kByteRow)));
+    }
+    for (int64_t step = 1; step < kByteRow; step *= 2) {
+      std::vector<Var> next;
+      for (size_t i = 0; i < kByteRow / 2; ++i) {
+        for (const int64_t half : {0, 1}) {
+          Array<PrimExpr> picked;
+          for (int64_t lane = 0; lane < lanes; ++lane) {
+            const int64_t within = lane % kByteRow, at = lane - within + half * (kByteRow / 2) + within / 2;
+            picked.push_back(PrimExpr(static_cast<int32_t>(within % 2 * lanes + at)));
+          }
+          next.push_back(Bind("column", Shuffle({vectors[i], vectors[i + kByteRow / 2]}, picked)));
+        }
+      }
+      vectors = std::move(next);
+    }
+    return vectors;
   }
 
   std::vector<std::pair<Var, PrimExpr>> bindings_;
