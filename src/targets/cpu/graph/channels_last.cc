@@ -72,7 +72,7 @@ class Region {
 
   /// Null where it isn't possible, or no convolution is among what makes `e`.
   Expr Of(const Expr& e) {
-    const Expr last = Last(e, 0);
+    Expr last = Last(e, 0);
     if (!last.defined() || !convolves_) return Expr();
     // What others read, too, would be computed twice.
     for (const auto& [node, reads] : reads_) {

@@ -6,6 +6,7 @@
 #include "ops/conv.h"
 #include "ops/layout.h"
 #include "ops/macs.h"
+#include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
@@ -54,6 +55,12 @@ void CheckBlocked(const Tensor& data, const Tensor& kernel, const TensorTypeNode
     throw ShapeError(StrCat("the layouts of data ", ShapeText(data->shape), ", weight ", ShapeText(kernel->shape),
                             " and result ", ShapeText(type->shape), " aren't those of one block of channels"));
   }
+}
+
+Tensor Widened(const Tensor& data, DataType dtype) {
+  if (data->dtype == dtype) return data;
+  return Compute(
+      data->shape, [&](const Array<PrimExpr>& i) { return tir::cast(dtype, data(i)); }, "widened", tag::kInjective);
 }
 
 Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel,

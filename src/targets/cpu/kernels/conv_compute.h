@@ -33,6 +33,8 @@ double PackedConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Ty
 /// (N, C, H, W, ib) or plain; kernel (OC, IC, KH, KW, ib, ob), or (OC, IC, KH, KW, ob) where `one_block` or for plain
 /// data; result (N, OC, OH, OW, ob).
 void CheckBlocked(const te::Tensor& data, const te::Tensor& kernel, const TensorTypeNode* type, bool one_block);
+/// `data` as `dtype`: elements of 16 bits are widened once, where padding makes a copy, rather than for each tap.
+te::Tensor Widened(const te::Tensor& data, DataType dtype);
 /// Puts `value` (a scalar; null: zeros) around rows and columns, dimension `rows` and the one after it: stage "pad" of
 /// `kernel`. `pads`: top, left, bottom, right.
 te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel,

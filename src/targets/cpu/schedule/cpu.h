@@ -81,6 +81,8 @@ RegisterTile ChooseDynamicTile(int64_t usual, int64_t channels, int64_t blocks, 
                                int64_t panel = 0);
 /// Whether the accumulators and operands of a tile fit the vector registers.
 bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine);
+/// Widths of tiles of one block of `channels`: for each number of tiles that a row can be divided into, the smallest.
+std::vector<int64_t> TileWidths(int64_t width, int64_t channels, const schedule::Machine& machine);
 /// The unroll factor of the reduction loop of such a tile (`steps` of ComputeTile). `selects`: channels are gathered,
 /// so that each step has its own addresses; LLVM then loads the weights of all steps first, which takes registers.
 int64_t StepsAtOnce(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine, bool selects = false);

@@ -152,6 +152,16 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const s
   return best;
 }
 
+std::vector<int64_t> TileWidths(int64_t width, int64_t channels, const schedule::Machine& machine) {
+  std::vector<int64_t> widths;
+  for (int64_t t = std::min(width, kMaxTileWidth); t >= 1; --t) {
+    if (!FitsRegisters({t, 1}, channels, machine)) continue;
+    const int64_t count = CeilDiv(width, t), smallest = CeilDiv(width, count);
+    if (widths.empty() || widths.back() != smallest) widths.push_back(smallest);
+  }
+  return widths;
+}
+
 int64_t StepsAtOnce(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine, bool selects) {
   // The loop itself takes six or seven instructions a step. Beside the multiply-adds and loads of a tile of 16
   // registers that is more than a core starts in time when another thread shares it.
