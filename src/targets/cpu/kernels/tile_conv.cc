@@ -499,6 +499,16 @@ void ScheduleOpenLines(Schedule& sch, const std::vector<LoopRV>& copy, const Pri
   if (work > 0) FuseParallel(sch, {copy[0], copy[1]}, work);
 }
 
+/// Writes out a few iterations of a loop over vectors, whose own instructions count where operands are in cache.
+void UnrollSome(Schedule& sch, const LoopRV& loop) {
+  constexpr int64_t kMost = 4;
+  const int64_t extent = loop.defined() ? Extent(sch, loop) : 1;
+  for (int64_t count = kMost; count >= 2 && extent >= count; --count) {
+    if (extent % count != 0) continue;
+    return sch.Unroll(count == extent ? loop : sch.Split(loop, {kRest, PrimExpr(count)})[1]);
+  }
+}
+
 /// The copy of lines; `work`: of what reads them, 0 where they are copied within its parallel loop.
 void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, const PrimExpr& pitch, double work) {
   const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, (strip,) line, pixel, element
@@ -506,6 +516,7 @@ void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, const 
   sch.Vectorize(units[1]);
   if (!form.is_static) return ScheduleOpenLines(sch, copy, pitch, work);
   const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, pitch});
+  UnrollSome(sch, pixels[1]);
   if (work == 0) return;
   std::vector<LoopRV> outer;
   for (const LoopRV& loop : {copy[0], copy[1], pixels[0]}) {
@@ -538,6 +549,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     ScheduleLines(sch, lines, form, pitch, plan.ahead ? work : 0);
   }
   sch.Vectorize(out[4]);
+  UnrollSome(sch, out[3]);
   std::vector<LoopRV> outer{out[0], strip[0]};
   if (plan.ahead) outer.insert(outer.end(), {panels[0], panels[1]});
   FuseParallel(sch, outer, work);
