@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads of columns become loads of rows. Where four stores in a row need vectors of elements at the same distance, the
 // first elements of which are neighbours, what they read are rows of four: those are loaded as they lie in memory and
-// transposed in registers, two shuffles per vector. Layout transforms and transposes are made of such loads. Of bytes,
-// rows of sixteen fill 128 bits, where there are as many stores: four shuffles per vector.
+// transposed in registers, two shuffles per vector. Layout transforms and transposes are made of such loads. Of smaller
+// elements rows fill 128 bits where there are as many stores: of sixteen bytes, with four shuffles per vector.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -17,7 +17,7 @@ namespace treadle::tir {
 namespace {
 
 constexpr int64_t kRow = 4;          // elements that are loaded at once
-constexpr int64_t kByteRow = 16;     // the same of bytes
+constexpr int kRowBits = 128;        // what rows of smaller elements fill
 constexpr int64_t kLeastStride = 5;  // nearer ones: CoalesceStridedAccess
 
 using Picked = std::array<int64_t, kRow>;
@@ -50,14 +50,15 @@ class ColumnCollector : public SharedExprVisitor {
   void VisitExpr_(const BufferLoadNode* op) override {
     const auto* ramp = op->indices.size() == 1 ? op->indices[0].as<RampNode>() : nullptr;
     const DataType t = op->buffer->dtype;
-    const bool bytes = t.bits() == 8;
-    if (ramp == nullptr || !t.is_scalar() || (t.bits() != 32 && !bytes)) return;
+    const int bits = t.bits();
+    if (ramp == nullptr || !t.is_scalar() || (bits != 32 && bits != 16 && bits != 8)) return;
     // A distance that only a run knows may be short, too: the same elements are read.
     const int64_t* stride = AsConstInt(ramp->stride);
     if (stride != nullptr && *stride < kLeastStride) return;
     if (arith::ReadsData(ramp->base) || arith::ReadsData(ramp->stride)) return;
     if (UsesAnyVar(ramp->base, bound_) || UsesAnyVar(ramp->stride, bound_)) return;
-    const int lanes = ramp->lanes, fewest = bytes ? 8 : 4, most = bytes ? 64 : 16;
+    constexpr int kVectorBits = 512;
+    const int lanes = ramp->lanes, fewest = bits == 8 ? 8 : 4, most = kVectorBits / bits;
     if (lanes >= fewest && lanes <= most && (lanes & (lanes - 1)) == 0) found.push_back({op, ramp});
   }
 
@@ -158,7 +159,7 @@ class LoadTransposer : public StmtExprMutator {
     return var;
   }
 
-  /// Columns in runs of sixteen, or of four.
+  /// Columns in runs that fill 128 bits, or of four.
   void Replace(const Group& group, LoadReplacer* replacer) {
     std::vector<int64_t> run;
     const auto replace = [&](size_t begin, const std::vector<Var>& columns) {
@@ -168,12 +169,11 @@ class LoadTransposer : public StmtExprMutator {
     };
     const auto finish = [&] {
       const int64_t* stride = AsConstInt(group.first.ramp->stride);
-      const bool bytes = group.first.load->buffer->dtype.bits() == 8 && group.first.ramp->lanes % kByteRow == 0 &&
-                         (stride == nullptr || *stride >= kByteRow);
+      const int64_t row = kRowBits / group.first.load->buffer->dtype.bits();
+      const bool small = row > kRow && group.first.ramp->lanes % row == 0 && (stride == nullptr || *stride >= row);
       size_t done = 0;
-      for (; bytes && done + kByteRow <= run.size(); done += kByteRow) {
-        replace(done, TransposedBytes(group.first, run[done]));
-      }
+      for (; small && done + row <= run.size(); done += row)
+        replace(done, TransposedSmall(group.first, run[done], row));
       for (; done + kRow <= run.size(); done += kRow) replace(done, Transposed(group.first, run[done]));
       run.clear();
     };
@@ -228,24 +228,21 @@ class LoadTransposer : public StmtExprMutator {
     return result;
   }
 
-  /// Each step puts the elements of two vectors side by side, within 128 bits; after four, columns are together.
-  std::vector<Var> TransposedBytes(const Column& column, int64_t begin) {
-    const int64_t lanes = column.ramp->lanes;
+  /// Each step puts the elements of two vectors side by side, within 128 bits; in the end columns are together.
+  std::vector<Var> TransposedSmall(const Column& column, int64_t begin, int64_t row) {
+    const int64_t lanes = column.ramp->lanes, pairs = row / 2;
     std::vector<Var> vectors;
-    for (int64_t k = 0; k < kByteRow; ++k) {
-      vectors.push_back(Bind("rows", Rows(column, begin, k, lanes / kByteRow, kByteRow)));
-    }
-    for (int64_t step = 1; step < kByteRow; step *= 2) {
+    for (int64_t k = 0; k < row; ++k) vectors.push_back(Bind("rows", Rows(column, begin, k, lanes / row, row)));
+    for (int64_t step = 1; step < row; step *= 2) {
       std::vector<Var> next;
-      for (size_t i = 0; i < kByteRow / 2; ++i) {
-        for (const int64_t half : {0, 1}) {
-          Array<PrimExpr> picked;
-          for (int64_t lane = 0; lane < lanes; ++lane) {
-            const int64_t within = lane % kByteRow, at = lane - within + half * (kByteRow / 2) + within / 2;
-            picked.push_back(PrimExpr(static_cast<int32_t>(within % 2 * lanes + at)));
-          }
-          next.push_back(Bind("column", Shuffle({vectors[i], vectors[i + kByteRow / 2]}, picked)));
+      for (int64_t i = 0; i < row; ++i) {  // the lower and the upper halves of each pair
+        Array<PrimExpr> picked;
+        for (int64_t lane = 0; lane < lanes; ++lane) {
+          const int64_t within = lane % row, at = lane - within + i % 2 * pairs + within / 2;
+          picked.push_back(PrimExpr(static_cast<int32_t>(within % 2 * lanes + at)));
         }
+        const auto first = static_cast<size_t>(i / 2), second = static_cast<size_t>(i / 2 + pairs);
+        next.push_back(Bind("column", Shuffle({vectors[first], vectors[second]}, picked)));
       }
       vectors = std::move(next);
     }

@@ -122,8 +122,8 @@ int WidestBits(const tir::Block& node) {
   return widest.bits;
 }
 
-constexpr int64_t kByteRow = 16;  ///< the same of bytes
-constexpr int64_t kLine = 16;     ///< elements of 32 bits in a cache line
+constexpr int kRowBits = 128;  ///< what rows of smaller elements fill
+constexpr int64_t kLine = 16;  ///< elements of 32 bits in a cache line
 
 /// The loops of results that are read across: neighbours in a row of the results lie far apart in what they are read
 /// from, and neighbours there belong to different rows.
@@ -188,16 +188,24 @@ void InterleaveChannels(Schedule& sch, const TransposedLoops& t, double work) {
   FuseParallel(sch, outer, work);
 }
 
-/// Lanes for bytes in tiles of sixteen by a vector; 0 where such a tile isn't right for them. `dynamic`: what is left
-/// of rows is only known in the run, of few lanes it is little.
-int64_t LanesOfByteTile(const tir::Block& node, const TransposedLoops& t, bool dynamic) {
-  constexpr int64_t kLeast = 4 * kByteRow, kMostLeft = 16;  // of elements, and of parts of them that no tile takes
-  if (WidestBits(node) != 8 || t.rows < kLeast || t.row < kLeast) return 0;
-  if (t.rows % kByteRow * kMostLeft > t.rows) return 0;
-  for (int64_t lanes = dynamic ? kByteRow : kVectorBits / 8; lanes >= kByteRow; lanes /= 2) {
-    if (t.row % lanes * kMostLeft <= t.row) return lanes;
+/// A tile of elements that lowering transposes in registers.
+struct MovedTile {
+  int64_t row = kRow, lanes = 0;
+};
+
+/// The tile for elements of less than 32 bits; of no lanes where one isn't right for them. `dynamic`: what is left of
+/// rows is only known in the run, of few lanes it is little.
+MovedTile TileOfSmall(const tir::Block& node, const TransposedLoops& t, bool dynamic) {
+  constexpr int64_t kMostLeft = 16;  // parts of the elements that no tile takes
+  const int bits = WidestBits(node);
+  if (bits != 8 && bits != 16) return {};
+  const int64_t row = kRowBits / bits, least = 4 * row;
+  if (t.rows < least || t.row < least || t.rows % row * kMostLeft > t.rows) return {};
+  MovedTile tile{row, row};  // elements that are left take many times as long
+  for (int64_t lanes = 2 * row; !dynamic && lanes <= kVectorBits / bits; lanes *= 2) {
+    if (t.row % lanes <= t.row % tile.lanes) tile.lanes = lanes;
   }
-  return 0;
+  return t.row % tile.lanes * kMostLeft > t.row ? MovedTile() : tile;
 }
 
 /// Results that are read across, in tiles of four by a vector, which lowering reads as rows and transposes in
@@ -224,8 +232,8 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   const bool dynamic = Extent(sch, t.loops[t.across]) < 0;
   const bool many = dynamic || t.rows % kLine == 0 || (t.row == lanes && t.rows >= 2 * kLine);
   int64_t tiles = many ? kLine / kRow : t.rows % (2 * kRow) == 0 ? 2 : 1, row = kRow;
-  if (const int64_t wide = LanesOfByteTile(node, t, Extent(sch, t.loops[t.along]) < 0); wide != 0)
-    lanes = wide, row = kByteRow, tiles = 1;
+  const MovedTile small = TileOfSmall(node, t, Extent(sch, t.loops[t.along]) < 0);
+  if (small.lanes != 0) row = small.row, lanes = small.lanes, tiles = 1;
   const std::vector<LoopRV> u = sch.Split(t.loops[t.across], {kRest, PrimExpr(tiles), PrimExpr(row)});
   const std::vector<LoopRV> v = sch.Split(t.loops[t.along], {kRest, PrimExpr(lanes)});
   // A loop over blocks whose last one lanes only partly fill isn't fused: its last iteration is split off.
