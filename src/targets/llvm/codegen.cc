@@ -238,14 +238,15 @@ namespace {
 /// The passes over each function. Kernels come scheduled: vectors, register tiles and hoisted index arithmetic are the
 /// work of TIR's passes, and default<O3> repeats InstCombine, GVN, jump threading and the like on large unrolled blocks
 /// for more time than code generation takes. What is left for LLVM: scalar loops are vectorized, short loops unrolled,
-/// and of the stores to one element of a local buffer (an unrolled reduction) only the last stays.
+/// others of known extents in part, as far as the core's loop buffer holds them, and of the stores to one element of a
+/// local buffer (an unrolled reduction) only the last stays.
 constexpr const char* kKernelPasses =
     "function<eager-inv>("
     "simplifycfg<keep-loops>,sroa<modify-cfg>,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "loop-mssa(loop-rotate<header-duplication>,licm<allowspeculation>),"
     "loop(indvars,loop-unroll-full),sroa<modify-cfg>,early-cse<memssa>,"
     "loop-vectorize,simplifycfg<no-keep-loops;hoist-common-insts;sink-common-insts>,"
-    "loop-unroll<O3;no-runtime;no-partial>,instcombine<no-verify-fixpoint>,"
+    "loop-unroll<O3;no-runtime;partial>,instcombine<no-verify-fixpoint>,"
     "early-cse<memssa>,loop-mssa(licm<allowspeculation>),dse,simplifycfg<keep-loops>),"
     "globaldce";
 
