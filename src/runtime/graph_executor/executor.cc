@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The graph executor as Model runs it.
+#include <utility>
+
 #include "runtime/executors.h"
 #include "runtime/library_module.h"
 #include "treadle/runtime/graph_executor.h"
@@ -13,6 +15,7 @@ class GraphExecution final : public ExecutionContext {
       : context_(std::move(model)),
         positions_(std::move(positions)),
         outputs_(context_.model().num_outputs()),
+        spare_(outputs_.size()),
         is_bound_(outputs_.size()) {}
 
   void SetInput(size_t index, const NDArray& value) override { context_.BindInput((*positions_)[index], value); }
@@ -66,9 +69,18 @@ class GraphExecution final : public ExecutionContext {
       // The other reference is the context's.
       if (output.defined() && output->use_count() <= 2) continue;
       if (!output.defined() && tried_) continue;
-      output = MakeOutput(i);
+      NDArray next = FreeOutput(i);
+      spare_[i] = std::exchange(output, std::move(next));
     }
     tried_ = true;
+  }
+
+  /// The tensor before the last one, where its holders are gone: a loop drops a result once the next one is there, and
+  /// new memory is zeroed page by page. Else a new one; null as MakeOutput.
+  NDArray FreeOutput(size_t index) {
+    NDArray& spare = spare_[index];
+    const bool is_free = spare.defined() && spare->use_count() == 1 && context_.BindOutput(index, spare);
+    return is_free ? std::exchange(spare, NDArray()) : MakeOutput(index);
   }
 
   /// Memory that the context writes result `index` to; null where the plan doesn't allow that.
@@ -81,6 +93,7 @@ class GraphExecution final : public ExecutionContext {
   GraphContext context_;
   std::shared_ptr<const std::vector<uint32_t>> positions_;  ///< of the manifest's inputs among the arguments
   std::vector<NDArray> outputs_;                            ///< null where the plan doesn't let them be replaced
+  std::vector<NDArray> spare_;                              ///< those before them
   std::vector<bool> is_bound_;                              ///< to memory of the user's: not replaced
   bool tried_ = false;
 };
