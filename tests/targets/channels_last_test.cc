@@ -69,6 +69,19 @@ fn (%x: Tensor[(1, 5, 6, 16), float32], %w: Tensor[(16, 1, 3, 3), float32]) {
   ExpectPass(ChannelsLast(), tokens, tokens);
 }
 
+TEST(ChannelsLast, LeavesWhatStatesItsShape) {
+  for (const char* operand :
+       {"full(2f, shape=[1, 16, 5, 6], dtype=\"float32\")", "broadcast_to(%0, shape=[1, 16, 5, 6])",
+        "zeros(shape=[1, 16, 5, 6], dtype=\"float32\")"}) {
+    const std::string text = std::string(R"(
+fn (%x: Tensor[(1, 5, 6, 16), float32], %w: Tensor[(16, 1, 3, 3), float32]) {
+  %0 = nn.conv2d(transpose(%x, axes=[0, 3, 1, 2]), %w, padding=[1, 1, 1, 1], groups=16, channels=16, kernel_size=[3, 3]);
+  transpose(add(%0, )") + operand +
+                             "), axes=[0, 2, 3, 1])\n}";
+    ExpectPass(ChannelsLast(), text, text);
+  }
+}
+
 TEST(ChannelsLast, LeavesOtherConvolutionsAndTranspositions) {
   const char* grouped = R"(
 fn (%x: Tensor[(1, 5, 6, 16), float32], %w: Tensor[(16, 2, 3, 3), float32]) {

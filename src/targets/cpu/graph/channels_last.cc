@@ -132,17 +132,20 @@ class Region {
       const bool of_channels = PositiveAxis(call->attrs_as<ops::BiasAddAttrs>()->axis, nchw.size()) == 1;
       return data.defined() && of_channels ? ops::MakeBiasAdd(data, mutate_(call->args[1]), 3) : Expr();
     }
-    if (PatternOf(call) > OpPatternKind::kBroadcast) return Expr();
-    // Attributes may say which dimension an operand belongs to (nn.prelu).
-    if (call->args.size() > 1 && Downcast<Op>(call->op)->attrs_type != nullptr) return Expr();
+    // Attributes may say which dimension an operand belongs to (nn.prelu), or the result's shape (broadcast_to).
+    const bool plain = Downcast<Op>(call->op)->attrs_type == nullptr;
+    const OpPatternKind most = plain ? OpPatternKind::kBroadcast : OpPatternKind::kElemWise;
+    if (PatternOf(call) > most || (!plain && call->args.size() > 1)) return Expr();
     Array<Expr> args;
+    bool of_image = false;
     for (const Expr& arg : call->args) {
       const Expr changed = arg.as<ConstantNode>() != nullptr ? OfChannels(arg, nchw[1]) : Last(arg, depth + 1);
       // Images that are broadcast to larger ones would have to be.
       if (!changed.defined() || (arg.as<ConstantNode>() == nullptr && !HasShape(arg, nchw))) return Expr();
+      of_image |= arg.as<ConstantNode>() == nullptr;
       args.push_back(changed);
     }
-    return Call(call->op, args, call->attrs, {}, call->span);
+    return of_image ? Call(call->op, args, call->attrs, {}, call->span) : Expr();
   }
 
   /// A scalar, or one number per channel, as it is broadcast to NHWC.
