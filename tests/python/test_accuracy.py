@@ -166,6 +166,21 @@ def test_strict_keeps_what_is_not_finite_within_its_group(channels, outputs, pre
     assert np.isnan(y[:, :outputs // 2]).all() and np.isfinite(y[:, outputs // 2:]).all()
 
 
+@pytest.mark.parametrize("channels, outputs", [(96, 256), (32, 320), (128, 320), (192, 64)])
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3 -mattr=+amx-tile,+amx-int8,+amx-bf16 -emulate-intrinsics=1"])
+def test_strict_keeps_groups_of_pairs_apart(target, channels, outputs):
+    """Groups of 4 to 24 channels became one in bfloat16, also where tiles don't take them."""
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]> g (float[1, {channels}, 9, 9] x) => (float[a, b, c, d] y) {{
+        y = Conv <group = 8> (x, w)
+    }}""")
+    weight = RNG.standard_normal((outputs, channels // 8, 3, 3)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    x = RNG.standard_normal((1, channels, 9, 9)).astype(np.float32)
+    x[0, 0] = np.nan
+    y = treadle.compile(model, target=target, accuracy="strict", precision="bf16")({"x": x})["y"]
+    assert np.isnan(y[:, :outputs // 8]).all() and np.isfinite(y[:, outputs // 8:]).all()
+
+
 @pytest.mark.parametrize("width", [24, "w"])
 def test_strict_keeps_what_is_not_finite_within_windows_of_few_channels(width):
     """With AMX, rows of a window in bfloat16 are read with the pixels beside it, for zeros of the weight."""

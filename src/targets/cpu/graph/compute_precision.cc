@@ -12,6 +12,7 @@
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
 #include "targets/cpu/kernels/tile_intrin.h"
+#include "targets/cpu/kernels/word_conv.h"
 #include "targets/cpu/machine.h"
 #include "treadle/base/half.h"
 #include "treadle/ops/attrs/conv.h"
@@ -202,9 +203,9 @@ class ProductNarrower : public MixedModeMutator {
     const int64_t groups = attrs->groups;
     if (outputs < kLeastChannels) return false;
     if (IsDepthwise(*attrs, weight)) return true;
-    if (groups != 1 && pairs_.tiles && IsStatic(data) &&
-        ops::cpu::GroupsOfTiles(groups, inputs, outputs / groups, kHalfBytes) > 0) {
-      return true;
+    if (groups != 1 && pairs_.tiles && IsStatic(data)) {
+      const int64_t merged = ops::cpu::GroupsOfTiles(groups, inputs, outputs / groups, kHalfBytes);
+      if (merged == 1 || (merged > 1 && !ops::cpu::KeepsZerosApart(DataType::BFloat(16)))) return true;
     }
     if (groups != 1 && !pairs_.dots) return false;
     // Of one channel half of each word would be empty. Blocks that groups don't fill multiply zeros.

@@ -75,7 +75,7 @@ ListedWindow WindowOf(const ConvProblemNode& p) {
 int64_t QuadsOfPairs(const ConvProblemNode& p, int lanes) {
   const int64_t inputs = p.ic / p.groups, taps = p.kh * p.kw;
   if (p.groups == 1) return taps * (CeilDiv(inputs, kBytes));
-  const std::vector<GroupsInBlocks> blocks = BlockGroups(p.groups, inputs, p.oc / p.groups, lanes);
+  const std::vector<GroupsInBlocks> blocks = BlockGroups(p, lanes);
   return blocks.empty() ? 0 : taps * inputs * blocks[0].merged / kBytes;
 }
 

@@ -16,7 +16,6 @@
 // the rows that are left.
 #include <algorithm>
 
-#include "ir/accuracy.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_compute.h"
@@ -347,10 +346,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (MergedGroups(p) == 0) return StrCat(p.groups, " groups don't fill tiles");
   const bool beside = Form(p, InBlock(p, machine)).row_taps > 0;  // lines hold pixels beside the window, too
   if (p.ic < kLeastBlocked && !beside) return StrCat(p.ic, " channels");
-  const bool strict = pairs && transform::CurrentAccuracy() == transform::Accuracy::kStrict;
-  if (strict && (beside || MergedGroups(p) > 1)) {
-    return "accuracy is strict, and zeros times infinities of other windows or groups would be NaN";
-  }
+  if ((beside || MergedGroups(p) > 1) && KeepsZerosApart(p.dtype)) return kZerosApart;
   return p.is_static() && p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
 }
 

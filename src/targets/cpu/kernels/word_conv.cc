@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/kernels/word_conv.h"
 
+#include "ir/accuracy.h"
 #include "ops/change_layout.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/words.h"
@@ -13,11 +14,18 @@ namespace treadle::ops::cpu {
 
 TREADLE_DEFINE_NODE(WordConvPlanNode);
 
-std::vector<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes) {
+bool KeepsZerosApart(DataType dtype) {
+  return dtype.is_bfloat16() && transform::CurrentAccuracy() == transform::Accuracy::kStrict;
+}
+
+std::vector<GroupsInBlocks> BlockGroups(const ConvProblemNode& p, int lanes) {
+  const int64_t groups = p.groups, inputs = p.ic / groups, outputs = p.oc / groups;
+  const bool apart = KeepsZerosApart(p.dtype);
   std::vector<GroupsInBlocks> found;
   for (int64_t block : {int64_t{16}, int64_t{8}}) {
     if (block > lanes && block > 8) continue;
     for (int64_t merged : {1, 2, 4, 8, 16}) {
+      if (apart && merged > 1) break;
       if (groups % merged == 0 && inputs * merged % block == 0 && outputs * merged % block == 0) {
         found.push_back({merged, block});
       }
@@ -77,7 +85,7 @@ std::vector<Plan> WordConvSpace(const ConvProblemNode& p, int64_t each, const Ma
   const int lanes = machine.vector_lanes(32);
   std::vector<Plan> plans;
   if (p.groups > 1) {
-    for (const GroupsInBlocks& blocks : BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes)) {
+    for (const GroupsInBlocks& blocks : BlockGroups(p, lanes)) {
       plans.push_back(MakeWordConvPlan(blocks.merged, blocks.block, blocks.block));
     }
     return plans;
@@ -98,14 +106,14 @@ std::string WhyNotWordConvPlan(const ConvProblemNode& p, int64_t each, const Pla
   if (plan.merged < 1 || p.groups % plan.merged != 0) {
     return StrCat(plan.merged, " of ", p.groups, " groups can't become one");
   }
+  if (plan.merged > 1 && KeepsZerosApart(p.dtype)) return kZerosApart;
   const int64_t groups = p.groups / plan.merged;
   const bool whole = groups == 1 || (p.ic / groups % plan.ic_block == 0 && p.oc / groups % plan.oc_block == 0);
   return whole ? "" : "a block would have channels of two groups";
 }
 
 std::string WhyNotGroups(const ConvProblemNode& p, const Machine& machine) {
-  const bool fits =
-      p.groups == 1 || !BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, machine.vector_lanes(32)).empty();
+  const bool fits = p.groups == 1 || !BlockGroups(p, machine.vector_lanes(32)).empty();
   return fits ? "" : StrCat(p.oc / p.groups, " channels of a group don't fill blocks");
 }
 

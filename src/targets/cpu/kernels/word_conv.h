@@ -22,8 +22,13 @@ inline constexpr int64_t kLeastBlocked = 8;
 struct GroupsInBlocks {
   int64_t merged, block;  ///< groups of the model that become one; channels of a block
 };
-/// The usual one first; none where no block has channels of one group only. `inputs`, `outputs`: of a group.
-std::vector<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes);
+/// The usual one first; none where no block has channels of one group only.
+std::vector<GroupsInBlocks> BlockGroups(const ConvProblemNode& p, int lanes);
+/// Whether zeros of a weight may not meet channels of other groups or pixels beside a window: times infinities they are
+/// NaN.
+bool KeepsZerosApart(DataType dtype);
+inline constexpr const char* kZerosApart =
+    "accuracy is strict, and zeros times infinities of other windows or groups would be NaN";
 
 /// The problem of a convolution of channel-blocked data by a weight in words (6 dimensions), or of a depthwise one (5).
 Problem WordConvProblem(const Conv2DAttrs* attrs, const te::Tensor& data, const te::Tensor& kernel,
