@@ -119,6 +119,37 @@ fn (%x: Tensor[(2, 64), float32], %w: Tensor[(64, 64), bfloat16]) {
   ExpectPass(ShareRounding(), text, text);
 }
 
+TEST(ShareRounding, PartsAreRoundedBeforeTheyAreJoined) {
+  ExpectPass(ShareRounding(), R"(
+fn (%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 32, 1, 1), bfloat16]) {
+  %0 = concatenate((nn.relu(%x), nn.max_pool2d(nn.relu(%x), pool_size=[3, 3], padding=[1, 1, 1, 1])), axis=1);
+  %1 = nn.conv2d(nn.contrib_pair_cast(%0), %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
+  (%1, nn.contrib_pair_cast(nn.max_pool2d(%0, pool_size=[2, 2], strides=[2, 2])))
+})",
+             R"(
+fn (%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 32, 1, 1), bfloat16]) {
+  %0 = concatenate((nn.contrib_pair_cast(nn.relu(%x)), nn.max_pool2d(nn.contrib_pair_cast(nn.relu(%x)), pool_size=[3, 3], padding=[1, 1, 1, 1])), axis=1);
+  %1 = nn.conv2d(%0, %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
+  (%1, nn.max_pool2d(%0, pool_size=[2, 2], strides=[2, 2]))
+})");
+}
+
+TEST(ShareRounding, PartsThatAreNeededInFloat32StayWhole) {
+  const char* text = R"(
+fn (%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 32, 1, 1), bfloat16]) {
+  %0 = nn.relu(%x);
+  %1 = concatenate((%0, nn.relu(%0)), axis=1);
+  (nn.conv2d(nn.contrib_pair_cast(%1), %w, out_dtype="float32", channels=16, kernel_size=[1, 1]), nn.softmax(%0))
+})";
+  ExpectPass(ShareRounding(), text, text);
+  const char* joined = R"(
+fn (%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 32, 1, 1), bfloat16]) {
+  %0 = concatenate((nn.relu(%x), nn.relu(%x)), axis=1);
+  (nn.conv2d(nn.contrib_pair_cast(%0), %w, out_dtype="float32", channels=16, kernel_size=[1, 1]), %0)
+})";
+  ExpectPass(ShareRounding(), joined, joined);
+}
+
 TEST(ShareRounding, MaximaAreOfRoundedNumbers) {
   ExpectPass(ShareRounding(), R"(
 fn (%x: Tensor[(1, 16, 8, 8), float32]) { nn.contrib_pair_cast(nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2])) })",

@@ -3,11 +3,13 @@
 //
 //   y = pair_cast(x), z = add(x, ..)        becomes   y = pair_cast(x), z = add(cast(y, float32), ..)
 //   y = pair_cast(max_pool2d(x))            becomes   y = max_pool2d(pair_cast(x))
+//   y = pair_cast(concatenate((a, b)))      becomes   y = concatenate((pair_cast(a), pair_cast(b)))
 //
 // The first where y is read by convolutions, and all other readers of x are element-wise operators of float32: the
 // shortcuts of residual networks. They would read x in float32, which would have to be stored beside y. Transformers
-// keep theirs: rounded, they cost RoBERTa 17 dB, and next to products of matrices they hardly take time. The second
-// doesn't change the result: rounding keeps the order of numbers.
+// keep theirs: rounded, they cost RoBERTa 17 dB, and next to products of matrices they hardly take time. The others
+// don't change the result: rounding keeps the order of numbers. The third where the parts are needed in no other form,
+// so that what makes them stores half as much.
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
@@ -23,6 +25,7 @@ namespace {
 const DataType kWide = DataType::Float(32);
 constexpr const char* kRounding = "nn.contrib_pair_cast";
 constexpr const char* kMaxPool = "nn.max_pool2d";
+constexpr const char* kConcatenate = "concatenate";
 constexpr const char* kConvolution = "nn.conv2d";
 
 bool IsElementwise(const CallNode* call) {
@@ -34,7 +37,9 @@ bool IsElementwise(const CallNode* call) {
 class RoundingSharer : public MixedModeMutator {
  public:
   explicit RoundingSharer(const Function& func) : uses_(CountUses(func)) {
-    PostOrderVisit(func, [this](const Expr& e) {
+    std::vector<Expr> order;
+    PostOrderVisit(func, [&](const Expr& e) {
+      order.push_back(e);
       const auto* call = e.as<CallNode>();
       if (call == nullptr) return;
       for (const Expr& arg : call->args) {
@@ -45,6 +50,7 @@ class RoundingSharer : public MixedModeMutator {
         readers.elementwise += IsElementwise(call) ? 1 : 0;
       }
     });
+    for (size_t i = order.size(); i-- > 0;) CountRounded(order[i]);
   }
 
  private:
@@ -66,10 +72,25 @@ class RoundingSharer : public MixedModeMutator {
     return uses_.at(e.get()) == it->second.elementwise + 1 ? it->second.rounding : Expr();
   }
 
+  /// Of readers before what they read: uses that need no more than the rounded form.
+  void CountRounded(const Expr& e) {
+    if (const CallNode* rounding = AsCallOf(e, kRounding)) ++rounded_uses_[rounding->args[0].get()];
+    if (!IsOnlyRounded(e)) return;
+    if (const CallNode* pool = AsCallOf(e, kMaxPool)) ++rounded_uses_[pool->args[0].get()];
+    const CallNode* joined = AsCallOf(e, kConcatenate);
+    const auto* parts = joined == nullptr ? nullptr : joined->args[0].as<TupleNode>();
+    if (parts == nullptr || uses_.at(parts) != 1) return;
+    for (const Expr& part : parts->fields) ++rounded_uses_[part.get()];
+  }
+  bool IsOnlyRounded(const Expr& e) const {
+    const auto it = rounded_uses_.find(e.get());
+    return it != rounded_uses_.end() && it->second == uses_.at(e.get());
+  }
+
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* call = post.as<CallNode>();
     if (call == nullptr) return post;
-    if (AsCallOf(GetRef<Expr>(pre), kRounding) != nullptr) return Rounded(pre, call, post);
+    if (AsCallOf(GetRef<Expr>(pre), kRounding) != nullptr) return Rounded(pre->args[0], call->args[0], post, 0);
     if (!IsElementwise(pre)) return post;
     Array<Expr> args = call->args;
     bool changed = false;
@@ -82,17 +103,42 @@ class RoundingSharer : public MixedModeMutator {
     return changed ? Call(call->op, args, call->attrs, call->type_args, call->span) : post;
   }
 
-  /// The rounding of a pooling before it, where nothing else reads the pooling.
-  Expr Rounded(const CallNode* pre, const CallNode* call, const Expr& post) const {
-    const auto* pool = AsCallOf(call->args[0], kMaxPool);
-    if (pool == nullptr) return post;
-    const bool alone = uses_.at(pre->args[0].get()) == 1 || SharedRounding(pre->args[0]).defined();
-    if (!alone) return post;
-    return Call(pool->op, {ops::CallOp(kRounding, {pool->args[0]})}, pool->attrs, {}, pool->span);
+  /// The rounding of `post`, which was `pre`: that of what a pooling reads, and of the parts of a concatenation, where
+  /// nothing else reads these. `rounding`: the call that there is, else null.
+  Expr Rounded(const Expr& pre, const Expr& post, const Expr& rounding, int depth) {
+    constexpr int kMostDepth = 64;
+    if (auto it = rounded_.find(pre.get()); it != rounded_.end()) return it->second;
+    const auto *pool = AsCallOf(post, kMaxPool), *joined = AsCallOf(post, kConcatenate);
+    Expr result = rounding;
+    if (depth == kMostDepth) pool = joined = nullptr;
+    if (pool != nullptr && (IsOnlyRounded(pre) || SharedRounding(pre).defined())) {
+      const Expr data = Rounded(pre.as<CallNode>()->args[0], pool->args[0], Expr(), depth + 1);
+      result = Call(pool->op, {data}, pool->attrs, {}, pool->span);
+    } else if (joined != nullptr && IsOnlyRounded(pre)) {
+      const Array<Expr> parts = RoundedParts(pre.as<CallNode>()->args[0], joined->args[0], depth + 1);
+      if (!parts.empty()) result = Call(joined->op, {Tuple(parts)}, joined->attrs, {}, joined->span);
+    }
+    if (!result.defined()) result = ops::CallOp(kRounding, {post});
+    return rounded_[pre.get()] = result;
+  }
+  /// Nothing where one of them is needed as it is, too.
+  Array<Expr> RoundedParts(const Expr& pre, const Expr& post, int depth) {
+    const auto *before = pre.as<TupleNode>(), *after = post.as<TupleNode>();
+    if (before == nullptr || after == nullptr) return {};
+    for (const Expr& part : before->fields) {
+      if (!IsOnlyRounded(part)) return {};
+    }
+    Array<Expr> parts;
+    for (size_t i = 0; i < before->fields.size(); ++i) {
+      parts.push_back(Rounded(before->fields[i], after->fields[i], Expr(), depth));
+    }
+    return parts;
   }
 
   const std::unordered_map<const Object*, int> uses_;
   std::unordered_map<const Object*, Readers> readers_;
+  std::unordered_map<const Object*, int> rounded_uses_;
+  std::unordered_map<const Object*, Expr> rounded_;
 };
 
 }  // namespace
