@@ -134,6 +134,35 @@ fn (%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 32, 1, 1), bfloat16]) {
 })");
 }
 
+TEST(ShareRounding, WhatIsMovedIsRoundedBefore) {
+  ExpectPass(ShareRounding(), R"(
+fn (%x: Tensor[(2, 8, 16), float32], %w: Tensor[(32, 16), bfloat16]) {
+  %0 = transpose(reshape(nn.relu(%x), newshape=[4, 4, 16]), axes=[1, 0, 2]);
+  nn.matmul(nn.contrib_pair_cast(%0), %w, out_dtype="float32", transpose_b=True)
+})",
+             R"(
+fn (%x: Tensor[(2, 8, 16), float32], %w: Tensor[(32, 16), bfloat16]) {
+  %0 = transpose(reshape(nn.contrib_pair_cast(nn.relu(%x)), newshape=[4, 4, 16]), axes=[1, 0, 2]);
+  nn.matmul(%0, %w, out_dtype="float32", transpose_b=True)
+})");
+}
+
+TEST(ShareRounding, ParametersAndWhatOthersReadAreRoundedAfterMoves) {
+  // All of a parameter would be rounded for a part; the sum is needed in float32, too.
+  const char* part = R"(
+fn (%x: Tensor[(64, 16), float32], %w: Tensor[(32, 16), bfloat16]) {
+  %0 = strided_slice(%x, begin=[0], end=[2], strides=[1], axes=[0]);
+  nn.matmul(nn.contrib_pair_cast(%0), %w, out_dtype="float32", transpose_b=True)
+})";
+  ExpectPass(ShareRounding(), part, part);
+  const char* shared = R"(
+fn (%x: Tensor[(16, 16), float32], %w: Tensor[(32, 16), bfloat16]) {
+  %0 = nn.relu(%x);
+  (nn.matmul(nn.contrib_pair_cast(transpose(%0, axes=[1, 0])), %w, out_dtype="float32", transpose_b=True), nn.softmax(%0))
+})";
+  ExpectPass(ShareRounding(), shared, shared);
+}
+
 TEST(ShareRounding, PartsThatAreNeededInFloat32StayWhole) {
   const char* text = R"(
 fn (%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 32, 1, 1), bfloat16]) {

@@ -2,7 +2,7 @@
 // ShareRounding: activations that ComputePrecision rounds to bfloat16 for a product are kept in that form alone.
 //
 //   y = pair_cast(x), z = add(x, ..)        becomes   y = pair_cast(x), z = add(cast(y, float32), ..)
-//   y = pair_cast(max_pool2d(x))            becomes   y = max_pool2d(pair_cast(x))
+//   y = pair_cast(max_pool2d(x))            becomes   y = max_pool2d(pair_cast(x)), and so for reshape, transpose, ..
 //   y = pair_cast(concatenate((a, b)))      becomes   y = concatenate((pair_cast(a), pair_cast(b)))
 //
 // The first where y is read by convolutions, and all other readers of x are element-wise operators of float32: the
@@ -16,6 +16,7 @@
 
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
+#include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/expr_functor.h"
 
@@ -32,6 +33,34 @@ bool IsElementwise(const CallNode* call) {
   const auto* op = call->op.as<OpNode>();
   return op != nullptr && GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kBroadcast &&
          AsCallOf(GetRef<Expr>(call), kRounding) == nullptr;
+}
+
+/// A call that picks numbers of its only operand or moves rows of them; null for others. Transposed in registers, those
+/// of 32 bits take no longer.
+const CallNode* AsMove(const Expr& e) {
+  for (const char* name : {kMaxPool, "reshape", "squeeze", "expand_dims", "strided_slice"}) {
+    if (const CallNode* call = AsCallOf(e, name); call != nullptr && call->args.size() == 1) return call;
+  }
+  const CallNode* transpose = AsCallOf(e, "transpose");
+  if (transpose == nullptr) return nullptr;
+  const auto& axes = transpose->attrs_as<ops::TransposeAttrs>()->axes;
+  const bool keeps_rows =
+      axes && !axes->empty() &&
+      PositiveAxis(static_cast<int>(axes->back()), axes->size()) + 1 == static_cast<int>(axes->size());
+  return keeps_rows ? transpose : nullptr;
+}
+
+/// Whether `e` is computed, and at most moved then: it isn't a parameter or constant, nor transposed in registers,
+/// which takes in rounding.
+bool IsComputed(const Expr& e) {
+  constexpr int kMostMoves = 64;
+  Expr from = e;
+  for (int i = 0; i < kMostMoves; ++i) {
+    const CallNode* move = AsMove(from);
+    if (move == nullptr) return from.as<CallNode>() != nullptr && AsCallOf(from, "transpose") == nullptr;
+    from = move->args[0];
+  }
+  return false;
 }
 
 class RoundingSharer : public MixedModeMutator {
@@ -76,7 +105,7 @@ class RoundingSharer : public MixedModeMutator {
   void CountRounded(const Expr& e) {
     if (const CallNode* rounding = AsCallOf(e, kRounding)) ++rounded_uses_[rounding->args[0].get()];
     if (!IsOnlyRounded(e)) return;
-    if (const CallNode* pool = AsCallOf(e, kMaxPool)) ++rounded_uses_[pool->args[0].get()];
+    if (const CallNode* move = AsMove(e)) ++rounded_uses_[move->args[0].get()];
     const CallNode* joined = AsCallOf(e, kConcatenate);
     const auto* parts = joined == nullptr ? nullptr : joined->args[0].as<TupleNode>();
     if (parts == nullptr || uses_.at(parts) != 1) return;
@@ -103,17 +132,24 @@ class RoundingSharer : public MixedModeMutator {
     return changed ? Call(call->op, args, call->attrs, call->type_args, call->span) : post;
   }
 
-  /// The rounding of `post`, which was `pre`: that of what a pooling reads, and of the parts of a concatenation, where
+  /// Whether numbers are rounded before `e` moves them; before maxima over windows also those that others read.
+  bool MovesRounded(const Expr& e) const {
+    const bool alone = IsOnlyRounded(e) || SharedRounding(e).defined();
+    if (!alone || AsCallOf(e, kMaxPool) != nullptr) return alone;
+    return IsComputed(e) && IsOnlyRounded(e.as<CallNode>()->args[0]);
+  }
+
+  /// The rounding of `post`, which was `pre`: that of what is moved, and of the parts of a concatenation, where
   /// nothing else reads these. `rounding`: the call that there is, else null.
   Expr Rounded(const Expr& pre, const Expr& post, const Expr& rounding, int depth) {
     constexpr int kMostDepth = 64;
     if (auto it = rounded_.find(pre.get()); it != rounded_.end()) return it->second;
-    const auto *pool = AsCallOf(post, kMaxPool), *joined = AsCallOf(post, kConcatenate);
+    const auto *move = AsMove(post), *joined = AsCallOf(post, kConcatenate);
     Expr result = rounding;
-    if (depth == kMostDepth) pool = joined = nullptr;
-    if (pool != nullptr && (IsOnlyRounded(pre) || SharedRounding(pre).defined())) {
-      const Expr data = Rounded(pre.as<CallNode>()->args[0], pool->args[0], Expr(), depth + 1);
-      result = Call(pool->op, {data}, pool->attrs, {}, pool->span);
+    if (depth == kMostDepth) move = joined = nullptr;
+    if (move != nullptr && MovesRounded(pre)) {
+      const Expr data = Rounded(pre.as<CallNode>()->args[0], move->args[0], Expr(), depth + 1);
+      result = Call(move->op, {data}, move->attrs, {}, move->span);
     } else if (joined != nullptr && IsOnlyRounded(pre)) {
       const Array<Expr> parts = RoundedParts(pre.as<CallNode>()->args[0], joined->args[0], depth + 1);
       if (!parts.empty()) result = Call(joined->op, {Tuple(parts)}, joined->attrs, {}, joined->span);
@@ -126,7 +162,7 @@ class RoundingSharer : public MixedModeMutator {
     const auto *before = pre.as<TupleNode>(), *after = post.as<TupleNode>();
     if (before == nullptr || after == nullptr) return {};
     for (const Expr& part : before->fields) {
-      if (!IsOnlyRounded(part)) return {};
+      if (!IsOnlyRounded(part) || !IsComputed(part)) return {};
     }
     Array<Expr> parts;
     for (size_t i = 0; i < before->fields.size(); ++i) {
