@@ -79,7 +79,9 @@ TEST(ShapePlans, OnlyTheLastOnesAreKept) {
 TEST(ShapePlans, BlocksThatAreUsedAgainStayInThePool) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   auto pool = std::make_shared<TensorPool>();
-  { const auto a = pool->Take(8 * kMiB), b = pool->Take(8 * kMiB), c = pool->Take(8 * kMiB); }  // a run that plans
+  {
+    const auto a = pool->Take(8 * kMiB), b = pool->Take(8 * kMiB), c = pool->Take(8 * kMiB);
+  }  // a run that plans
   pool->Take(20 * kMiB);
   EXPECT_EQ(pool->bytes(), 20 * kMiB) << "the blocks of the first run went, not the one of the plan";
 }
