@@ -233,7 +233,11 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   const bool many = dynamic || t.rows % kLine == 0 || (t.row == lanes && t.rows >= 2 * kLine);
   int64_t tiles = many ? kLine / kRow : t.rows % (2 * kRow) == 0 ? 2 : 1, row = kRow;
   const MovedTile small = TileOfSmall(node, t, Extent(sch, t.loops[t.along]) < 0);
-  if (small.lanes != 0) row = small.row, lanes = small.lanes, tiles = 1;
+  if (small.lanes != 0) {
+    row = small.row;
+    lanes = small.lanes;
+    tiles = 1;
+  }
   const std::vector<LoopRV> u = sch.Split(t.loops[t.across], {kRest, PrimExpr(tiles), PrimExpr(row)});
   const std::vector<LoopRV> v = sch.Split(t.loops[t.along], {kRest, PrimExpr(lanes)});
   // A loop over blocks whose last one lanes only partly fill isn't fused: its last iteration is split off.
