@@ -201,14 +201,8 @@ constexpr int64_t kOrderedNaN = 0x7fff, kOrderedNegativeInfinity = -0x7f81;
 
 PrimExpr OrderedWord(int64_t value) { return tir::make_const(DataType::Int(16), value); }
 
-/// The order of negative numbers turned: its own inverse.
-PrimExpr TurnNegative(const PrimExpr& bits) {
-  const PrimExpr sign = tir::right_shift(bits, OrderedWord(15));
-  return tir::bitwise_xor(bits, tir::bitwise_and(sign, OrderedWord(kOrderedNaN)));
-}
-
 PrimExpr Ordered(const PrimExpr& number) {
-  const PrimExpr order = TurnNegative(tir::reinterpret(DataType::Int(16), number));
+  const PrimExpr order = OrderOfBits(tir::reinterpret(DataType::Int(16), number));
   return tir::select(order < OrderedWord(kOrderedNegativeInfinity), OrderedWord(kOrderedNaN), order);
 }
 
@@ -228,7 +222,7 @@ Array<Tensor> MaxPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, co
   const Tensor data = Pad(order, window.before, window.after, OrderedWord(kOrderedNegativeInfinity));
   const Tensor result = ReduceWindows(a, window, data, shape, max, "pool_max", tag::kPoolMax);
   return {Compute(
-      shape, [&](const Array<PrimExpr>& i) { return tir::reinterpret(dtype, TurnNegative(result(i))); },
+      shape, [&](const Array<PrimExpr>& i) { return tir::reinterpret(dtype, OrderOfBits(result(i))); },
       "pool_max_number", tag::kElemWise)};
 }
 

@@ -99,10 +99,7 @@ struct Keys {
     const DataType word = DataType::Int(32), real = DataType::Float(32);
     const PrimExpr x = tir::cast(real, key), zero = tir::make_zero(real);
     const PrimExpr bits = tir::reinterpret(word, tir::select(tir::equal(x, zero), zero, x));
-    const PrimExpr below =
-        tir::bitwise_and(tir::right_shift(bits, tir::make_const(word, 31)), tir::make_const(word, INT32_MAX));
-    return tir::cast(kInt64,
-                     tir::select(tir::isnan(x), tir::make_const(word, INT32_MAX), tir::bitwise_xor(bits, below)));
+    return tir::cast(kInt64, tir::select(tir::isnan(x), tir::make_const(word, INT32_MAX), OrderOfBits(bits)));
   }
 };
 

@@ -120,6 +120,12 @@ PrimExpr ExpUpToOne(const PrimExpr& x) {
   return tir::select(x < number(kLeast), number(0), normal);
 }
 
+PrimExpr OrderOfBits(const PrimExpr& bits) {
+  const DataType word = bits.dtype();
+  const PrimExpr sign = tir::right_shift(bits, tir::make_const(word, word.bits() - 1));
+  return tir::bitwise_xor(bits, tir::bitwise_and(sign, tir::make_const(word, (int64_t{1} << (word.bits() - 1)) - 1)));
+}
+
 PrimExpr GreaterOf(const PrimExpr& a, const PrimExpr& b) { return tir::select(a > b, a, b); }
 
 PrimExpr GreatestOf(const PrimExpr& source, const te::IterVar& axis) {

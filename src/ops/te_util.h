@@ -44,6 +44,10 @@ Tensor Pad(const Tensor& data, const std::vector<int64_t>& before, const std::ve
 /// a subnormal number.
 PrimExpr ExpUpToOne(const PrimExpr& x);
 
+/// The bits of a float, as an integer of its size, as one that is in the order of the numbers (NaN apart); its own
+/// inverse.
+PrimExpr OrderOfBits(const PrimExpr& bits);
+
 /// The greater of two; where one is NaN, any of them. One instruction instead of three that let NaN win, for where NaN
 /// is found otherwise: in the sum of a softmax.
 PrimExpr GreaterOf(const PrimExpr& a, const PrimExpr& b);
