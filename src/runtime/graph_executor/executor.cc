@@ -69,7 +69,7 @@ class GraphExecution final : public ExecutionContext {
       // The other reference is the context's.
       if (output.defined() && output->use_count() <= 2) continue;
       if (!output.defined() && tried_) continue;
-      NDArray next = FreeOutput(i);
+      NDArray next = NextOutput(i);
       spare_[i] = std::exchange(output, std::move(next));
     }
     tried_ = true;
@@ -77,7 +77,7 @@ class GraphExecution final : public ExecutionContext {
 
   /// The tensor before the last one, where its holders are gone: a loop drops a result once the next one is there, and
   /// new memory is zeroed page by page. Else a new one; null as MakeOutput.
-  NDArray FreeOutput(size_t index) {
+  NDArray NextOutput(size_t index) {
     NDArray& spare = spare_[index];
     const bool is_free = spare.defined() && spare->use_count() == 1 && context_.BindOutput(index, spare);
     return is_free ? std::exchange(spare, NDArray()) : MakeOutput(index);
