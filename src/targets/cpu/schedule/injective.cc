@@ -7,6 +7,7 @@
 #include "targets/cpu/schedule/cpu.h"
 #include "tir/shared_conditions.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/tir/node_count.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
@@ -347,7 +348,7 @@ int64_t LanesOfLongRow(Schedule& sch, const BlockRV& block, int64_t extent, int6
 /// by 16 are concatenated: which lanes come from which operand is known for each block once blocks are written out.
 bool ScheduleMixedBlocks(Schedule& sch, const BlockRV& block, double work) {
   constexpr size_t kBlockedRank = 5;
-  constexpr int64_t kLeastLanes = 8, kLeastPixels = 64, kMostBlocks = 32;
+  constexpr int64_t kLeastLanes = 8, kLeastPixels = 64, kMostBlocks = 32, kMostNodes = 16384;
   const std::vector<LoopRV> loops = sch.GetLoops(block);  // n, c, h, w, ci
   const tir::Block node = sch.Get(block);
   if (loops.size() != kBlockedRank || node->iter_vars.size() != kBlockedRank) return false;
@@ -355,6 +356,7 @@ bool ScheduleMixedBlocks(Schedule& sch, const BlockRV& block, double work) {
   const int64_t height = Extent(sch, loops[2]), width = Extent(sch, loops[3]);
   if (lanes < kLeastLanes || blocks < 2 || blocks > kMostBlocks) return false;
   if (height < 1 || height * width < kLeastPixels || LoadableLanes(sch, block, lanes) >= kLeastLanes) return false;
+  if (tir::CountNodes(node->body, kMostNodes) * blocks > kMostNodes) return false;  // each block is a copy
   sch.Reorder({loops[0], loops[2], loops[1], loops[3], loops[4]});
   sch.Unroll(loops[1]);
   FuseParallel(sch, {loops[0], loops[2]}, work);
