@@ -7,9 +7,10 @@
 //
 // The first where y is read by convolutions, and all other readers of x are element-wise operators of float32: the
 // shortcuts of residual networks. They would read x in float32, which would have to be stored beside y. Transformers
-// keep theirs: rounded, they cost RoBERTa 17 dB, and next to products of matrices they hardly take time. The others
-// don't change the result: rounding keeps the order of numbers. The third where the parts are needed in no other form,
-// so that what makes them stores half as much.
+// keep theirs: rounded, they cost RoBERTa 17 dB, and next to products of matrices they hardly take time.
+//
+// The others don't change the result: rounding keeps the order of numbers. But for maxima over windows they apply to
+// what is computed and needed in no other form, so that the kernel that computes it stores half as much.
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
@@ -35,8 +36,8 @@ bool IsElementwise(const CallNode* call) {
          AsCallOf(GetRef<Expr>(call), kRounding) == nullptr;
 }
 
-/// A call that picks numbers of its only operand or moves rows of them; null for others. Transposed in registers, those
-/// of 32 bits take no longer.
+/// A call that picks elements of its only operand or moves whole rows of them; null for others, such as a transposition
+/// that changes the last dimension: of 32 bits that takes no longer, and includes rounding.
 const CallNode* AsMove(const Expr& e) {
   for (const char* name : {kMaxPool, "reshape", "squeeze", "expand_dims", "strided_slice"}) {
     if (const CallNode* call = AsCallOf(e, name); call != nullptr && call->args.size() == 1) return call;
@@ -50,8 +51,8 @@ const CallNode* AsMove(const Expr& e) {
   return keeps_rows ? transpose : nullptr;
 }
 
-/// Whether `e` is computed, and at most moved then: it isn't a parameter or constant, nor transposed in registers,
-/// which takes in rounding.
+/// Whether `e` is the result of a kernel that stores what it rounds, possibly moved: it is neither a parameter or
+/// constant nor such a transposition.
 bool IsComputed(const Expr& e) {
   constexpr int kMostMoves = 64;
   Expr from = e;
