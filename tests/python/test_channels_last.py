@@ -75,8 +75,8 @@ def test_tokens_of_bfloat16_are_widened():
 def test_plans_with_channels_last_compute_the_same():
     layer = Tokens(96, 8, 8, 3, 1, 1, 1, True, batch=1)
     problem = conv_problem(96, 8, 96, 3, 96, 1)
-    plans = [json.loads(str(plan)) for plan in plans_of("conv2d.depthwise_last", json.dumps(problem), V3)]
+    plans = [json.loads(str(plan)) for plan in plans_of("conv2d.depthwise_nhwc", json.dumps(problem), V3)]
     assert {plan["channels"] for plan in plans} == {16, 32, 48, 96}
     for plan in some(plans, 6):
-        record = json.dumps({"problem": problem, "kernel": "conv2d.depthwise_last", "plan": plan})
+        record = json.dumps({"problem": problem, "kernel": "conv2d.depthwise_nhwc", "plan": plan})
         layer.check(target=V3, pass_config={"schedule.plans": record})

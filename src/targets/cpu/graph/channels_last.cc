@@ -122,7 +122,7 @@ class Region {
     changed->data_layout = "NHWC";
     changed->kernel_layout = "HWOI";
     changed->out_layout = "";
-    return ops::CallOp(ops::cpu::kDepthwiseConvLast, {last, ops::MakeTranspose(mutate_(call->args[1]), {2, 3, 0, 1})},
+    return ops::CallOp(ops::cpu::kDepthwiseConvNhwc, {last, ops::MakeTranspose(mutate_(call->args[1]), {2, 3, 0, 1})},
                        Attrs(ObjectPtr<Object>(changed)), call->span);
   }
 

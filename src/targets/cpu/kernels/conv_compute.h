@@ -17,7 +17,7 @@ namespace treadle::ops::cpu {
 inline constexpr const char* kDirectConv = "conv2d.direct";
 inline constexpr const char* kDepthwiseConv = "conv2d.depthwise";
 /// The operator of depthwise convolutions with channels last.
-inline constexpr const char* kDepthwiseConvLast = "nn.contrib_depthwise_conv2d_NHWC";
+inline constexpr const char* kDepthwiseConvNhwc = "nn.contrib_depthwise_conv2d_NHWC";
 
 /// The problem of a computation: the sizes of SetBlockedSizes (conv_layout.h), the window's and the types. `kernel` is
 /// (OC/ob, IC/groups/ib, KH, KW, ...).

@@ -20,10 +20,10 @@ namespace {
 using te::Tensor;
 using te::Var;
 
-constexpr const char* kName = "conv2d.depthwise_last";
+constexpr const char* kName = "conv2d.depthwise_nhwc";
 
 /// data: (N, H, W, C), kernel: (KH, KW, C, 1). Result: (N, OH, OW, C), C a multiple of 8.
-Array<Tensor> DepthwiseLastCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+Array<Tensor> DepthwiseNhwcCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const auto* type = out_type.as<TensorTypeNode>();
   const Tensor& kernel = inputs[1];
@@ -60,15 +60,15 @@ Array<Tensor> DepthwiseLastCompute(const Attrs& attrs, const Array<Tensor>& inpu
                       AnchorAttrs(kName, "sum", problem), {"n", "oh", "ow", "c"})};
 }
 
-class DepthwiseLastPlanNode : public PlanNode {
+class DepthwiseNhwcPlanNode : public PlanNode {
  public:
   int64_t oh_block = 1, tile_ow = 1, channels = 8;
-  TREADLE_NODE(DepthwiseLastPlanNode, PlanNode, "schedule.DepthwiseLastPlan")
+  TREADLE_NODE(DepthwiseNhwcPlanNode, PlanNode, "schedule.DepthwiseNhwcPlan")
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("oh_block", &DepthwiseLastPlanNode::oh_block).Doc("rows of outputs whose padded input is made at a time");
-    r.Field("tile_ow", &DepthwiseLastPlanNode::tile_ow).Doc("neighbouring outputs in registers");
-    r.Field("channels", &DepthwiseLastPlanNode::channels).Doc("channels whose padded input is made at a time");
+    r.Field("oh_block", &DepthwiseNhwcPlanNode::oh_block).Doc("rows of outputs whose padded input is made at a time");
+    r.Field("tile_ow", &DepthwiseNhwcPlanNode::tile_ow).Doc("neighbouring outputs in registers");
+    r.Field("channels", &DepthwiseNhwcPlanNode::channels).Doc("channels whose padded input is made at a time");
   }
 };
 
@@ -108,7 +108,7 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
     }
     for (const int64_t r : rows) {
       for (const int64_t width : widths) {
-        plans.push_back(Make<Plan, DepthwiseLastPlanNode>([&](auto& plan) {
+        plans.push_back(Make<Plan, DepthwiseNhwcPlanNode>([&](auto& plan) {
           plan.oh_block = r;
           plan.tile_ow = width;
           plan.channels = c;
@@ -121,7 +121,7 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<ConvProblemNode>();
-  const auto& plan = *chosen.as<DepthwiseLastPlanNode>();
+  const auto& plan = *chosen.as<DepthwiseNhwcPlanNode>();
   if (plan.oh_block < 1 || (p.oh >= 0 && plan.oh_block > p.oh)) return StrCat(plan.oh_block, " rows of ", p.oh);
   const bool fits = plan.tile_ow >= 1 && plan.tile_ow <= kMaxTileWidth && (p.ow < 0 || plan.tile_ow <= p.ow);
   if (!fits) return StrCat("tiles of ", plan.tile_ow, " outputs of ", p.ow);
@@ -130,7 +130,7 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
 }
 
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
-  const auto& plan = *chosen.as<DepthwiseLastPlanNode>();
+  const auto& plan = *chosen.as<DepthwiseNhwcPlanNode>();
   const int64_t block = problem.as<ConvProblemNode>()->oc_block;
   const BlockRV sum = stages.anchor(), pad = stages.Find("pad");
   const double work = Work(sch, sum);
@@ -151,13 +151,13 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
 }  // namespace
 
-void RegisterDepthwiseLastConv() {
-  OpRegistration(kDepthwiseConvLast).Set(kCompute, FTECompute(DepthwiseLastCompute));
+void RegisterDepthwiseNhwcConv() {
+  OpRegistration(kDepthwiseConvNhwc).Set(kCompute, FTECompute(DepthwiseNhwcCompute));
   Kernel kernel;
   kernel.name = kName;
-  kernel.op = kDepthwiseConvLast;
+  kernel.op = kDepthwiseConvNhwc;
   kernel.target = "cpu";
-  kernel.plan_type = DepthwiseLastPlanNode::StaticTypeInfo();
+  kernel.plan_type = DepthwiseNhwcPlanNode::StaticTypeInfo();
   kernel.space = Space;
   kernel.why_not_plan = WhyNotPlan;
   kernel.apply = Apply;
