@@ -8,6 +8,7 @@ void RegisterActivationOps();
 void RegisterAnnotationOps();
 void RegisterBlockOps();
 void RegisterBroadcastOps();
+void RegisterColumnsToImageOps();
 void RegisterCombineOps();
 void RegisterConvOps();
 void RegisterConvTransposeOps();

@@ -38,6 +38,7 @@ void RegisterAllOps() {
     RegisterDynamicOps();
     RegisterGridOps();
     RegisterBlockOps();
+    RegisterColumnsToImageOps();
     RegisterCombineOps();
     RegisterLossOps();
     RegisterThreefryOps();

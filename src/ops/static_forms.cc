@@ -6,6 +6,7 @@
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/transform.h"
+#include "treadle/ops/columns_to_image.h"
 #include "treadle/ops/constants.h"
 #include "treadle/ops/make.h"
 #include "treadle/ops/traits.h"
@@ -146,6 +147,21 @@ Expr UpSampling3D(const CallNode* call) {
   });
 }
 
+Expr ColumnsToImage(const CallNode* call) {
+  const auto image = ConstIntegers(call->args[1]), before = ConstIntegers(call->args[2]);
+  const auto* type = call->args[0]->type_as<TensorTypeNode>();
+  const auto columns = type == nullptr ? std::nullopt : ConstInts(type->shape);
+  if (!image || !before || !columns) return Expr();
+  return WithAttrs<ColumnsToImageAttrs>(call, "nn.contrib_columns_to_image", {call->args[0]}, [&](auto& attrs) {
+    attrs.padding = *before;
+    for (size_t d = 0; d < image->size(); ++d) {
+      const int64_t places = (*columns)[2 + image->size() + d], window = (*columns)[2 + d];
+      const int64_t whole = (places - 1) * attrs.strides[d] + (window - 1) * attrs.dilation[d] + 1;
+      attrs.padding.push_back(whole - (*before)[d] - (*image)[d]);
+    }
+  });
+}
+
 }  // namespace
 
 void RegisterStaticForms() {
@@ -160,6 +176,7 @@ void RegisterStaticForms() {
   set("dyn.full", Full);
   set("dyn.strided_slice", StridedSlice);
   set("dyn.nn.pad", Pad);
+  set("dyn.nn.contrib_columns_to_image", ColumnsToImage);
   set("dyn.topk", TopK);
   set("dyn.one_hot", OneHot);
   set("dyn.image.resize2d", Resize2D);

@@ -11,11 +11,16 @@ import treadle
 RNG = np.random.default_rng(5)
 
 
+def counts_of(image, block, strides, dilations, pads):
+    rank = len(image)
+    return [max(0, (image[d] + pads[d] + pads[rank + d] - dilations[d] * (block[d] - 1) - 1) // strides[d] + 1) for d in range(rank)]
+
+
 def image_of(x, image, block, strides, dilations, pads):
     """By the definition, in float64."""
     rank = len(image)
-    counts = [(image[d] + pads[d] + pads[rank + d] - dilations[d] * (block[d] - 1) - 1) // strides[d] + 1 for d in range(rank)]
-    x = x.astype(np.float64).reshape(len(x), -1, *block, *counts)
+    counts = counts_of(image, block, strides, dilations, pads)
+    x = x.astype(np.float64).reshape(len(x), x.shape[1] // int(np.prod(block)), *block, *counts)
     y = np.zeros((*x.shape[:2], *image))
     for tap in itertools.product(*map(range, block)):
         for place in itertools.product(*map(range, counts)):
@@ -28,23 +33,52 @@ def image_of(x, image, block, strides, dilations, pads):
 CASES = [((9, 21), (3, 3), 1, 1, (1, 1)), ((9, 10), (3, 3), 2, 1, (1, 0)), ((8, 12), (4, 4), 4, 1, (0, 0)), ((9, 10), (2, 3), 4, 1, (0, 1)),
          ((9, 37), (5, 2), 1, 1, (2, 0)), ((9, 10), (3, 2), 1, 2, (1, 1)), ((12, 11), (3, 2), 2, 3, (2, 1)), ((17,), (5,), 2, 1, (3,)),
          ((5, 6, 7), (2, 3, 2), 1, 1, (0, 1, 1)), ((9, 10), (1, 1), 1, 1, (0, 0)), ((12, 12), (9, 9), 1, 1, (1, 0)), ((6, 7), (3, 3), 1, 1, (-1, -1))]
+WIDE_CASES = [((70, 70), (3, 3), 1, 1, (1, 1)), ((7, 70), (4, 4), 2, 1, (1, 1)), ((7, 74), (2, 3), 3, 1, (0, 2)), ((20, 90), (4, 9), 8, 1, (0, 3)),
+              ((6, 40), (3, 3), 2, 1, (-1, -3)), ((6, 40), (3, 5), 5, 1, (0, -3)), ((6, 21), (2, 2), 2, 1, (0, 40)), ((2, 3), (3, 5), 1, 1, (0, 0))]
 
 
-@pytest.mark.parametrize("open_dims", [False, True])
-@pytest.mark.parametrize("image, block, stride, dilation, pad", CASES)
-def test_columns_to_image(image, block, stride, dilation, pad, open_dims):
+def compiled(feed, given, sizes, **attributes):
+    """Inputs named in `given` are those of a run, of any shape; the other lists are initializers."""
+    def info(name, value):
+        shape = [None] * value.ndim if name == "x" and "X" in given else value.shape
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), shape)
+
+    known = [numpy_helper.from_array(value, name) for name, value in sizes.items() if name not in given]
+    inputs = {**feed, **{name: value for name, value in sizes.items() if name in given}}
+    graph = helper.make_graph([helper.make_node("Col2Im", ["x", "i", "b"], ["y"], **attributes)], "g", [info(*item) for item in inputs.items()],
+                              [helper.make_empty_tensor_value_info("y")], known)
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    return model.run(None, inputs)[0]
+
+
+def check(image, block, stride, dilation, pad, given, dtype=np.float32):
     rank = len(image)
     strides, dilations, pads = [stride] * rank, [dilation] * rank, [*pad, *pad[::-1]]
-    counts = [(image[d] + pads[d] + pads[rank + d] - dilations[d] * (block[d] - 1) - 1) // strides[d] + 1 for d in range(rank)]
-    x = RNG.standard_normal((2, 3 * int(np.prod(block)), int(np.prod(counts)))).astype(np.float32)
-    node = helper.make_node("Col2Im", ["x", "i", "b"], ["y"], strides=strides, dilations=dilations, pads=pads)
-    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None] * 3 if open_dims else x.shape)],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-                              [numpy_helper.from_array(np.array(image), "i"), numpy_helper.from_array(np.array(block), "b")])
-    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
-    y = model.run(None, {"x": x})[0]
-    assert y.dtype == np.float32
-    np.testing.assert_allclose(y, image_of(x, image, block, strides, dilations, pads), rtol=1e-5, atol=1e-5)
+    counts = counts_of(image, block, strides, dilations, pads)
+    x = RNG.standard_normal((2, 3 * int(np.prod(block)), int(np.prod(counts)))) * (1 if np.dtype(dtype).kind == "f" else 50)
+    x = x.astype(dtype)
+    y = compiled({"x": x}, given, {"i": np.array(image), "b": np.array(block)}, strides=strides, dilations=dilations, pads=pads)
+    assert y.dtype == dtype
+    tolerance = 1e-3 if dtype == np.float16 else 1e-5
+    np.testing.assert_allclose(y, image_of(x, image, block, strides, dilations, pads), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("given", ["", "X", "Xib"])
+@pytest.mark.parametrize("image, block, stride, dilation, pad", CASES + WIDE_CASES)
+def test_columns_to_image(image, block, stride, dilation, pad, given):
+    check(image, block, stride, dilation, pad, given)
+
+
+@pytest.mark.parametrize("given", ["i", "b", "Xi"])
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_sizes_that_a_run_gives(given, stride):
+    check((9, 40), (3, 4), stride, 1, (1, 2), given)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.int64])
+@pytest.mark.parametrize("stride", [1, 2, 7])
+def test_number_formats(dtype, stride):
+    check((9, 40), (3, 3), stride, 1, (1, 1), "Xib", dtype)
 
 
 def test_infinities_stay_where_they_are():

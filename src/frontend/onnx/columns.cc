@@ -10,41 +10,47 @@ namespace {
 
 using IntList = std::vector<int64_t>;
 
-/// Sums of more terms are scattered.
+/// Sums of more terms take code for each.
 constexpr int64_t kMaxShifts = 64;
 
-Term Product(const std::vector<Term>& factors, NodeImport& n) {
-  Term product = IntNum(n, 1);
-  for (const Term& factor : factors) product = product * factor;
-  return product;
+/// The numbers that all terms are known to be.
+std::optional<IntList> KnownNumbers(NodeImport& n, const std::vector<Term>& terms) {
+  IntList numbers;
+  for (const Term& term : terms) {
+    const auto known = n.KnownElements(term);
+    if (!known) return std::nullopt;
+    numbers.push_back(known->front());
+  }
+  return numbers;
 }
 
-/// Of a block of any size: where each column's elements belong is computed when the model runs.
-Term ScatteredColumns(NodeImport& n, const Term& x, const BlockPlaces& at, const std::vector<Term>& places) {
-  const Term size = Product(at.image, n), taps = Product(at.block, n);
-  // Of each tap (rows) and each place of the block (columns): where it stands in the flattened image, or behind it.
-  Term tap = Iota(taps), place = Iota(Product(places, n)), position = IntNum(n, 0).Expand(0, 2);
-  Term inside = position == position, after_tap = IntNum(n, 1), after_place = IntNum(n, 1), after = IntNum(n, 1);
-  for (size_t d = at.image.size(); d-- > 0;) {
-    Term k = FloorDiv(tap, Max(after_tap, 1)).Op("floor_mod", Max(at.block[d], 1));
-    Term p = FloorDiv(place, Max(after_place, 1)).Op("floor_mod", Max(places[d], 1));
-    Term on = (k * static_cast<double>(at.dilations[d])).Expand(1) +
-              (p * static_cast<double>(at.strides[d])).Expand(0) - at.before[d];
-    inside = inside && on >= IntNum(n, 0) && on < at.image[d];
-    position = position + on * after;
-    after_tap = after_tap * at.block[d];
-    after_place = after_place * places[d];
-    after = after * at.image[d];
+/// Padding by which the image has its size; nothing where a size isn't known.
+std::optional<IntList> PaddingOf(NodeImport& n, const BlockPlaces& at, const std::vector<Term>& places) {
+  const auto image = KnownNumbers(n, at.image), block = KnownNumbers(n, at.block), before = KnownNumbers(n, at.before),
+             count = KnownNumbers(n, places);
+  if (!image || !block || !before || !count) return std::nullopt;
+  IntList padding = *before;
+  for (size_t d = 0; d < image->size(); ++d) {
+    const int64_t whole = ((*count)[d] - 1) * at.strides[d] + ((*block)[d] - 1) * at.dilations[d] + 1;
+    padding.push_back(whole - (*before)[d] - (*image)[d]);
   }
-  Term target = inside.Select(position, size);
-  Term batch = DimOf(x, 0), rows = batch * FloorDiv(DimOf(x, 1), Max(taps, 1)), columns = taps * Product(places, n);
-  Term flat = ReshapeTo(x, {rows, columns});
-  Term index = BroadcastTo(ReshapeTo(target, Stack({columns})).Expand(0), Stack({rows, columns}));
-  Term zeros = Full(x.Number(0), Stack({rows, size + 1}));
-  Term sums(n, n.Call("scatter", {zeros, index, flat}, {{"axis", int64_t{1}}, {"reduction", std::string("add")}}));
-  std::vector<Term> dims{batch, FloorDiv(DimOf(x, 1), Max(taps, 1))};
-  dims.insert(dims.end(), at.image.begin(), at.image.end());
-  return ReshapeTo(SliceAxis(sums, 1, IntNum(n, 0), size), dims);
+  return padding;
+}
+
+/// By the operator for sizes of any kind.
+Term SummedColumns(NodeImport& n, const Term& x, const BlockPlaces& at, const std::vector<Term>& places) {
+  Term taps = IntNum(n, 1);
+  for (const Term& size : at.block) taps = taps * size;
+  std::vector<Term> dims{DimOf(x, 0), FloorDiv(DimOf(x, 1), taps)};
+  dims.insert(dims.end(), at.block.begin(), at.block.end());
+  dims.insert(dims.end(), places.begin(), places.end());
+  const Term columns = ReshapeTo(x, dims);
+  if (const auto padding = PaddingOf(n, at, places)) {
+    return {n, n.Call("nn.contrib_columns_to_image", {columns},
+                      {{"strides", at.strides}, {"dilation", at.dilations}, {"padding", *padding}})};
+  }
+  return {n, n.Call("dyn.nn.contrib_columns_to_image", {columns, Stack(at.image), Stack(at.before)},
+                    {{"strides", at.strides}, {"dilation", at.dilations}})};
 }
 
 /// One dimension whose sizes are known: a block of `shifts` times `phases` elements, of which number i * phases + r is
@@ -56,7 +62,7 @@ struct ShiftedBlock {
   int64_t sums() const { return places + reach(); }
 };
 
-/// Nothing where sizes aren't known: sums of tensors of unknown sizes would be broadcast, each of them.
+/// Nothing where sizes aren't known, or are many: the operator takes any.
 std::vector<ShiftedBlock> ShiftsOf(NodeImport& n, const BlockPlaces& at, const std::vector<Term>& places) {
   std::vector<ShiftedBlock> blocks;
   int64_t shifts = 1;
@@ -66,7 +72,9 @@ std::vector<ShiftedBlock> ShiftsOf(NodeImport& n, const BlockPlaces& at, const s
     const int64_t stride = at.strides[d], dilation = at.dilations[d];
     if (!size || !count || !before || !image || (*before)[0] < 0 || (stride > 1 && dilation > 1)) return {};
     const int64_t each = stride > 1 ? ((*size)[0] + stride - 1) / stride : (*size)[0];
-    if (each > kMaxShifts || (shifts *= each) > kMaxShifts) return {};
+    if (each > kMaxShifts) return {};
+    shifts *= each;
+    if (shifts > kMaxShifts) return {};
     blocks.push_back({(*size)[0], each, stride, stride > 1 ? 1 : dilation, (*count)[0], (*before)[0], (*image)[0]});
   }
   return blocks;
@@ -132,7 +140,7 @@ Term ColumnsToImage(NodeImport& n, const Term& x, const BlockPlaces& at) {
     places.push_back(Max(FloorDiv(room, static_cast<double>(at.strides[d])) + 1, 0));
   }
   const std::vector<ShiftedBlock> blocks = ShiftsOf(n, at, places);
-  return blocks.empty() ? ScatteredColumns(n, x, at, places) : ShiftedColumns(n, x, blocks);
+  return blocks.empty() ? SummedColumns(n, x, at, places) : ShiftedColumns(n, x, blocks);
 }
 
 }  // namespace treadle::onnx

@@ -78,6 +78,10 @@ def bitserial_conv2d(*args: Any, **kwargs: Any) -> NoReturn:
 def bitserial_dense(*args: Any, **kwargs: Any) -> NoReturn:
     """Refused: products of few bits aren't computed bit by bit; qnn.dense and qnn.conv2d compute with bytes."""
 
+def contrib_columns_to_image(columns: ExprLike, strides: Sizes = (), dilation: Sizes = (), padding: Sizes = ()
+        ) -> Expr:
+    """Windows added up where they stand in an image, the reverse of taking them from one."""
+
 def contrib_conv2d_NCHWc(data: ExprLike, weight: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0),
         dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None,
         data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void'

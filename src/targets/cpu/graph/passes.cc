@@ -12,6 +12,7 @@ void RegisterCpuPasses() {
   using treadle::transform::RegisterPass;
   RegisterPass("Conv1DToConv2D", [] { return Conv1DToConv2D(); });
   RegisterPass("Conv3DToConv2D", [] { return Conv3DToConv2D(); });
+  RegisterPass("ConvTransposeToProduct", [] { return ConvTransposeToProduct(); });
   RegisterPass("WidthToChannels", [] { return WidthToChannels(); });
   RegisterPass("SkipPaddedTaps", [] { return SkipPaddedTaps(); });
   RegisterPass("DilationToBatch", [] { return DilationToBatch(); });
@@ -57,6 +58,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
   return {
       FuseAttention(),
       SimplifyExpr(),
+      ConvTransposeToProduct(),
       Conv1DToConv2D(),
       Conv3DToConv2D(),
       WidthToChannels(),

@@ -29,6 +29,8 @@ using treadle::transform::Pass;
 Pass Conv1DToConv2D();
 /// Rewrites three-dimensional convolutions to two-dimensional ones of a batch of depths.
 Pass Conv3DToConv2D();
+/// Transposed convolutions by weights that only the run knows become products, whose columns are added up.
+Pass ConvTransposeToProduct();
 /// Columns become channels where windows of few channels cover the whole width of images.
 Pass WidthToChannels();
 /// Dilated windows most of whose taps lie in the padding are convolved in blocks with the taps that don't.
