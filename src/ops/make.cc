@@ -160,6 +160,12 @@ Expr MakePad(Expr data, const std::vector<std::pair<int64_t, int64_t>>& pad_widt
     a.pad_mode = std::move(mode);
   });
 }
+Expr MakeCrop(Expr data, size_t rank, size_t axis, std::pair<int64_t, int64_t> cut, Span span) {
+  std::vector<std::pair<int64_t, int64_t>> widths(rank);
+  widths[axis] = {-cut.first, -cut.second};
+  const Attrs attrs = MakeAttrs<PadAttrs>([&](auto& a) { a.pad_width = IntPairs(widths); });
+  return CallOp("nn.pad", {data, ScalarConstant(DataType::Float(32), 0.0)}, attrs, std::move(span));
+}
 Expr MakeBiasAdd(Expr data, Expr bias, int axis) {
   return CallWith<BiasAddAttrs>("nn.bias_add", {data, bias}, [&](auto& a) { a.axis = axis; });
 }

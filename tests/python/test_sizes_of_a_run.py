@@ -417,6 +417,24 @@ def test_padding_that_cuts_all_there_is(pads, mode, size):
         np.testing.assert_array_equal(tvm.compile(model, shapes=shapes).run(None, feeds)[0], expected)
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("level", [0, 3])
+def test_transposed_convolutions_whose_padding_cuts_more_than_there_is(rank, level):
+    """Convolutions of the phases of the stride were cut as slices are, which are empty where too little is left."""
+    window, names = "3, " * (rank - 1) + "3", ", ".join("hwd"[:rank])
+    model = parsed(f"""(float[1, 1, {names}] x, int64[1] from, int64[1] to) => (y) <int64[1] axis = {{2}}> {{
+        part = Slice(x, from, to, axis)
+        [it] y = ConvTranspose<strides=[{', '.join('2' * rank)}], pads=[{', '.join('1' * 2 * rank)}]>(part, w)
+    }}""")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((1, 2, *map(int, window.split(", "))), "float32"), "w"))
+    compiled = tvm.compile(model, opt_level=level)
+    feeds = {"x": floats(1, 1, *[5] * rank), "from": np.array([4]), "to": np.array([9])}
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    np.testing.assert_allclose(compiled.run(None, feeds)[0], expected, rtol=1e-6)
+    with pytest.raises(tvm.ShapeError, match=r"node 'it' \(ConvTranspose\): .*: -1 and 0"):
+        compiled.run(None, {**feeds, "from": np.array([5])})
+
+
 #: Models, and sizes of which the last operand's don't fit: what doesn't broadcast isn't broadcast in a run either.
 NOT_BROADCAST = [
     ('''<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>

@@ -60,6 +60,9 @@ relay::Expr MakeReduce(const std::string& name, relay::Expr data, std::optional<
                        bool keepdims = false, bool exclude = false);
 relay::Expr MakePad(relay::Expr data, const std::vector<std::pair<int64_t, int64_t>>& pad_width, relay::Expr pad_value,
                     std::string mode = "constant");
+/// `data` (float32) of `rank` dimensions without the first and the last elements along an axis. Unlike slices, which
+/// are empty where fewer are left, refuses such data, in a run as well.
+relay::Expr MakeCrop(relay::Expr data, size_t rank, size_t axis, std::pair<int64_t, int64_t> cut, Span span);
 relay::Expr MakeBiasAdd(relay::Expr data, relay::Expr bias, int axis = 1);
 relay::Expr MakeDense(relay::Expr data, relay::Expr weight, std::optional<int64_t> units = std::nullopt);
 

@@ -289,7 +289,8 @@ class Flattener : public MixedModeMutator {
     constexpr int64_t kSplit = -4, kMerge = -3;
     apart = ops::MakeReshape(apart, Ints{0, 0, kSplit, phases->count, w[1], 0, 0});
     apart = ops::MakeReshape(ops::MakeTranspose(apart, {1, 3, 0, 2, 4, 5}), Ints{0, 0, kMerge, 0, 0});
-    return Within(apart, 2, phases->before, phases->after);
+    if (phases->before == 0 && phases->after == 0) return apart;
+    return ops::MakeCrop(apart, kRank, 2, {phases->before, phases->after}, call->span);
   }
 
   /// `e` without the first and last elements along an axis.

@@ -5,7 +5,6 @@
 // dimension: filling up the short ones with zero weights would turn infinities into NaN, and cost multiplications.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "ops/change_layout.h"
 #include "ops/conv.h"
@@ -142,16 +141,6 @@ NDArray PhaseKernel(const NDArray& weight, const Sizes& s, const PhaseGroup& gro
     }
   }
   return result;
-}
-
-/// Without the padding and what lies beyond the result. `data` may have dynamic sizes.
-Expr Crop(Expr data, const Sizes& s) {
-  for (int d = 0; d < 2; ++d) {
-    if (s.pad[d] == 0 && s.cut[d] == 0) continue;
-    const int64_t end = s.cut[d] > 0 ? -s.cut[d] : std::numeric_limits<int64_t>::max();
-    data = MakeStridedSlice(data, {s.pad[d]}, {end}, {1}, std::vector<int64_t>{2 + d});
-  }
-  return data;
 }
 
 // ---- Plans and what they cost ----
@@ -345,13 +334,22 @@ struct PhaseConvs {
     std::vector<int64_t> order{0, 3, 4, 1, 5, 2};
     if (layout.is_blocked()) order.push_back(6);
     Expr phases = MakeTranspose(Joined(), order);
-    if (!s.is_static) return Crop(Reshaped(Reshaped(phases, {0, 0, -3, 0, 0}), {0, 0, 0, -3}), s);
+    if (!s.is_static) return Crop(Reshaped(Reshaped(phases, {0, 0, -3, 0, 0}), {0, 0, 0, -3}));
     std::vector<int64_t> shape{s.batch, s.out_channels, s.stride[0] * s.Steps(0), s.stride[1] * s.Steps(1)};
     if (layout.is_blocked()) {
       shape[1] = layout.PaddedChannels(s.out_channels) / layout.block;
       shape.push_back(layout.block);
     }
-    return Crop(MakeReshape(phases, shape), s);
+    return Crop(MakeReshape(phases, shape));
+  }
+
+  /// Without the padding and what lies beyond the result. `data` may have dynamic sizes.
+  Expr Crop(Expr data) const {
+    const size_t rank = plan.Result().is_blocked() ? 5 : 4;
+    for (size_t d = 0; d < 2; ++d) {
+      if (s.pad[d] != 0 || s.cut[d] != 0) data = MakeCrop(data, rank, 2 + d, {s.pad[d], s.cut[d]}, call->span);
+    }
+    return data;
   }
 
   /// All phases, joined by columns of phases, then by rows.
