@@ -89,6 +89,26 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("first, second, axis", [((0, 4), (2, 3), 0), ((2, 3), (0, 4), 0), ((5, 0), (2, 3), 0), ((0, 0), (2, 3), 1),
+                                                 ((1, 2, 0, 4), (1, 2, 3, 8), 2)])
+def test_parts_without_elements_fit_the_others(first, second, axis, dynamic, target, level):
+    """ONNX asks for it. ONNX Runtime does where it knows the shapes before a run; in a run it skips such parts, but counts
+    the rows of (5, 0) and leaves them as the memory was."""
+    inputs = {"a": floats(*first), "b": floats(*second)}
+    made = model([helper.make_node("Concat", ["a", "b"], ["y"], axis=axis, name="it")], inputs, {}, dynamic)
+    with pytest.raises(treadle.ShapeError, match=r"node 'it' \(Concat\): "):
+        run(made, inputs, target, level)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
+@pytest.mark.parametrize("shapes, axis", [([(0, 3), (2, 3)], 0), ([(0,), (3,)], 0), ([(1, 2, 0, 4), (1, 2, 3, 4)], 2), ([(0, 4), (0, 4)], 0)])
+def test_parts_without_elements_add_nothing(shapes, axis, dynamic, target, level):
+    inputs = {f"x{chr(97 + i)}": np.arange(np.prod(shape), dtype="float32").reshape(shape) for i, shape in enumerate(shapes)}
+    made = model([helper.make_node("Concat", list(inputs), ["y"], axis=axis)], inputs, {}, dynamic)
+    np.testing.assert_array_equal(run(made, inputs, target, level), np.concatenate(list(inputs.values()), axis))
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_are_empty_or_zero(name, dynamic, target, level):
     nodes, inputs, constants, shape = RESULTS[name]
