@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers over any number of steps: LSTM and GRU, with the products of their inputs made before. Semantics:
-// ONNX LSTM-14 and GRU-14 (linear_before_reset) with their default activations.
+// ONNX LSTM-14 and GRU-14 with their default activations.
 #include "ops/recurrent.h"
 
 #include "ops/byte_recurrent.h"
@@ -38,6 +38,40 @@ Type Infer(const InferContext& context) {
   return result;
 }
 
+/// A step of GRU whose gate r multiplies the state, of sample `b`: all units of that gate before the product of the
+/// next. Gate z waits where the result will stand.
+tir::Stmt ResettingStep(const Array<tir::Buffer>& in, const Array<tir::Buffer>& out, const tir::Buffer& reset,
+                        const PrimExpr& t, const PrimExpr& b) {
+  constexpr int64_t kUpdate = 0, kReset = 1, kCandidate = 2;
+  const PrimExpr units = out[1]->shape[1];
+  const tir::Buffer& weight = in[kRecurrentWeight];
+  const tir::Buffer sum = tir::DeclBuffer({Index(1)}, out[0]->dtype, "sum", "local");
+  const Array<PrimExpr> here{Index(0)};
+  // Gate `gate` of unit u, of the products with `state`; `use` stores what its sum gives.
+  auto gate_of = [&](int64_t gate, const PrimExpr& u, const std::function<PrimExpr(PrimExpr)>& state,
+                     const std::function<tir::Stmt(PrimExpr)>& use) -> tir::Stmt {
+    PrimExpr given = Load(in[kRecurrentX], {t, b, units * Index(gate) + u});
+    if (gate == kCandidate) given = given + Load(in[kRecurrentWeight + 1], {u});
+    const tir::Stmt products = Loop(units, "k", [&](const PrimExpr& k) -> tir::Stmt {
+      return Store(sum, Load(sum, here) + state(k) * Load(weight, {units * Index(gate) + u, k}), here);
+    });
+    return InOrder({Store(sum, given, here), products, use(Load(sum, here))});
+  };
+  auto old = [&](const PrimExpr& k) { return Load(out[1], {b, k}); };
+  const tir::Stmt gates = Loop(units, "u", [&](const PrimExpr& u) -> tir::Stmt {
+    return InOrder(
+        {gate_of(kUpdate, u, old, [&](const PrimExpr& z) { return Store(out[0], tir::sigmoid(z), {t, b, u}); }),
+         gate_of(kReset, u, old, [&](const PrimExpr& r) { return Store(reset, tir::sigmoid(r) * old(u), {u}); })});
+  });
+  const tir::Stmt states = Loop(units, "u", [&](const PrimExpr& u) -> tir::Stmt {
+    auto kept = [&](const PrimExpr& k) { return Load(reset, {k}); };
+    return gate_of(kCandidate, u, kept, [&](const PrimExpr& h) {
+      return Store(out[0], GruMix(Load(out[0], {t, b, u}), h, old(u)), {t, b, u});
+    });
+  });
+  return tir::Allocate(sum, InOrder({gates, states}));
+}
+
 /// Samples in parallel; of each, a step after the other. The state is kept where the last one is wanted.
 template <RecurrentCell kCell>
 Array<Tensor> RecurrentCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -45,6 +79,7 @@ Array<Tensor> RecurrentCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
   constexpr bool kIsLstm = kCell == RecurrentCell::kLstm;
   constexpr int64_t kGates = GatesOf(kCell);
   const bool reverse = attrs.as<RecurrentAttrs>()->reverse;
+  const bool resets = !kIsLstm && attrs.as<RecurrentAttrs>()->resets_state;
   const TensorTypeNode* all = OutTensor(out_type, 0);
   const PrimExpr steps = all->shape[0], batch = all->shape[1], units = all->shape[2];
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
@@ -52,6 +87,7 @@ Array<Tensor> RecurrentCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
       return Loop(units, "u", [&](const PrimExpr& u) { return Store(to, Load(from, {b, u}), {b, u}); });
     };
     tir::Buffer sums = tir::DeclBuffer({Index(kGates)}, all->dtype, "sums", "local");
+    tir::Buffer reset = tir::DeclBuffer({units}, all->dtype, "reset", "global");
     auto unit = [&](const PrimExpr& t, const PrimExpr& b, const PrimExpr& u) -> tir::Stmt {
       auto given = [&](int64_t gate) { return Load(in[kRecurrentX], {t, b, units * Index(gate) + u}); };
       Array<tir::Stmt> parts;
@@ -82,12 +118,13 @@ Array<Tensor> RecurrentCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
           Array<tir::Stmt> parts{copy_units(in[kState], out[1], b)};
           if (kIsLstm) parts.push_back(copy_units(in[kState + 1], out[2], b));
           parts.push_back(ForSteps(steps, reverse, [&](const PrimExpr& t) -> tir::Stmt {
-            tir::Stmt step = Loop(units, "u", [&](const PrimExpr& u) { return unit(t, b, u); });
+            tir::Stmt step = resets ? ResettingStep(in, out, reset, t, b)
+                                    : Loop(units, "u", [&](const PrimExpr& u) { return unit(t, b, u); });
             tir::Stmt keep =
                 Loop(units, "u", [&](const PrimExpr& u) { return Store(out[1], Load(out[0], {t, b, u}), {b, u}); });
             return tir::SeqStmt(Array<tir::Stmt>{step, keep});
           }));
-          return tir::SeqStmt(parts);
+          return resets ? tir::Stmt(tir::Allocate(reset, tir::SeqStmt(parts))) : tir::Stmt(tir::SeqStmt(parts));
         },
         true);
   };
@@ -151,9 +188,11 @@ PrimExpr LstmOutput(const std::vector<PrimExpr>& sums, const PrimExpr& new_c) {
 }
 
 PrimExpr GruOutput(const std::vector<PrimExpr>& sums, const PrimExpr& candidate, const PrimExpr& h) {
-  const PrimExpr update = tir::sigmoid(sums[0]);
-  const PrimExpr proposed = tir::tanh(candidate + tir::sigmoid(sums[1]) * sums[2]);
-  return (tir::make_const(update.dtype(), 1.0) - update) * proposed + update * h;
+  return GruMix(tir::sigmoid(sums[0]), candidate + tir::sigmoid(sums[1]) * sums[2], h);
+}
+
+PrimExpr GruMix(const PrimExpr& update, const PrimExpr& sum, const PrimExpr& h) {
+  return (tir::make_const(update.dtype(), 1.0) - update) * tir::tanh(sum) + update * h;
 }
 
 tir::Stmt ForSteps(const PrimExpr& steps, bool reverse, const std::function<tir::Stmt(const PrimExpr&)>& body) {

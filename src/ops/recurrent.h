@@ -13,8 +13,8 @@
 namespace treadle::ops {
 
 /// What a step computes. Hochreiter and Schmidhuber 1997, "Long Short-Term Memory", gates i, o, f, c; Cho et al. 2014,
-/// "Learning Phrase Representations using RNN Encoder-Decoder", gates z, r, h, in the form of cuDNN: the gate r
-/// multiplies the product of the state, not the state.
+/// "Learning Phrase Representations using RNN Encoder-Decoder", gates z, r, h, or in the form of cuDNN: the gate r
+/// multiplies the product of the state, not the state (RecurrentAttrs::resets_state).
 enum class RecurrentCell { kLstm, kGru };
 
 constexpr int64_t GatesOf(RecurrentCell cell) { return cell == RecurrentCell::kLstm ? 4 : 3; }
@@ -32,6 +32,8 @@ PrimExpr LstmCell(const std::vector<PrimExpr>& sums, const PrimExpr& c);
 PrimExpr LstmOutput(const std::vector<PrimExpr>& sums, const PrimExpr& new_c);
 /// The new h. `candidate`: what x gives for gate h, which isn't in its sum.
 PrimExpr GruOutput(const std::vector<PrimExpr>& sums, const PrimExpr& candidate, const PrimExpr& h);
+/// The new h of what gate z (its value) and gate h (its sum) give.
+PrimExpr GruMix(const PrimExpr& update, const PrimExpr& sum, const PrimExpr& h);
 
 /// `body` for the number of each step, in the layer's order.
 tir::Stmt ForSteps(const PrimExpr& steps, bool reverse, const std::function<tir::Stmt(const PrimExpr&)>& body);

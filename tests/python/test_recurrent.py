@@ -14,7 +14,12 @@ ort = pytest.importorskip("onnxruntime")
 PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 
 
+RESETTING = "GRU, states reset"  # before the product, as linear_before_reset=0 says
+
+
 def layer(op, steps, batch, hidden, direction="forward", states=True, size=5, lengths=False):
+    linear = op != RESETTING
+    op = "GRU" if op == RESETTING else op
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
     d = 2 if direction == "bidirectional" else 1
     rng = np.random.default_rng(hidden)
@@ -22,7 +27,7 @@ def layer(op, steps, batch, hidden, direction="forward", states=True, size=5, le
         name, TensorProto.FLOAT, shape, (rng.standard_normal(int(np.prod(shape))) * 0.3).astype("float32"))
     given = ["h0", "c0"][:2 if op == "LSTM" else 1] if states else []
     outputs = ["y", "h", "c"] if op == "LSTM" else ["y", "h"]
-    attributes = {"linear_before_reset": 1} if op == "GRU" else {}
+    attributes = {"linear_before_reset": int(linear)} if op == "GRU" else {}
     node = helper.make_node(op, ["x", "w", "r", "b", "lengths" if lengths else "", *given], outputs, hidden_size=hidden, direction=direction, **attributes)
     floats = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)  # noqa: E731
     ends = [helper.make_tensor_value_info("lengths", TensorProto.INT32, [batch])] if lengths else []
@@ -45,7 +50,7 @@ def check(model, compiled, feeds):
         np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", RESETTING])
 @pytest.mark.parametrize("target, hidden", [("llvm", 3), ("llvm", 16), ("llvm", 37), ("llvm -mcpu=x86-64-v3", 37), ("stackvm", 19),
                                             ("c", 19)])
 def test_any_steps_and_batch(op, target, hidden):
@@ -55,7 +60,7 @@ def test_any_steps_and_batch(op, target, hidden):
         check(model, compiled, feeds_of(t, n, d, hidden, given))
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", RESETTING])
 def test_samples_beside_whole_tiles(op):
     """What tiles of the batch leave over is computed in tiles of each size."""
     model, d, given = layer(op, "t", "n", 20)
@@ -73,7 +78,7 @@ def test_sums_and_operands_fit_the_registers(tmp_path, op, rows):
     assert f'"rows":{rows},' in subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", RESETTING])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("batch", [1, 6, 7])
 def test_known_sizes(op, direction, batch):
@@ -81,7 +86,7 @@ def test_known_sizes(op, direction, batch):
     check(model, treadle.compile(model), feeds_of(4, batch, d, 20, given))
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", RESETTING])
 def test_some_sizes_known(op):
     model, d, given = layer(op, 3, "n", 17, states=False)
     compiled = treadle.compile(model)
@@ -117,14 +122,14 @@ def test_widths_that_differ_are_refused():
         treadle.relay.transform.InferType()(treadle.parser.parse(text))
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", RESETTING])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("states", [False, True])
 def test_sequences_that_end_early(op, direction, states):
     hidden = 20
     model, d, given = layer(op, "t", "n", hidden, direction, states, lengths=True)
     module = treadle.relay.frontend.from_onnx(model)
-    assert f"nn.{op.lower()}(" in str(module[0] if isinstance(module, tuple) else module)
+    assert f"nn.{op.split(',')[0].lower()}(" in str(module[0] if isinstance(module, tuple) else module)
     compiled = treadle.compile(model)
     for t, lengths in ((1, [1]), (6, [6, 1, 3]), (9, [2, 5, 4, 2, 1])):
         feeds = {**feeds_of(t, len(lengths), d, hidden, given), "lengths": np.array(lengths, "int32")}
@@ -137,7 +142,7 @@ def test_sequences_that_end_early(op, direction, states):
             np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU", "RNN", RESETTING])
 @pytest.mark.parametrize("steps, batch", [("t", "n"), (3, 2)])
 @pytest.mark.parametrize("lengths", [[0, 3], [0, 0]])
 def test_empty_sequences_end_in_states_of_0(op, steps, batch, lengths):
@@ -194,3 +199,21 @@ def test_thresholds_belong_to_what_passes():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     y, = treadle.compile(model).run(None, {"x": np.array([[[0.5], [1], [1.5]]], "float32")})
     np.testing.assert_array_equal(np.ravel(y), [0, 1, 1.5])
+
+
+@pytest.mark.parametrize("linear", [0, 1])
+def test_gru_of_doubles(linear):
+    rng = np.random.default_rng(2)
+    feeds = {"x": rng.standard_normal((4, 3, 5)), "w": rng.standard_normal((1, 18, 5)), "r": rng.standard_normal((1, 18, 6)), "b": rng.standard_normal((1, 36))}
+
+    def outputs(dtype):
+        inputs = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), value.shape) for name, value in feeds.items()]
+        node = helper.make_node("GRU", list(feeds), ["y"], hidden_size=6, linear_before_reset=linear)
+        graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+        return model, {name: value.astype(dtype) for name, value in feeds.items()}
+
+    model, given = outputs(np.float64)
+    single, rounded = outputs(np.float32)
+    expected = ort.InferenceSession(single.SerializeToString()).run(None, rounded)[0]
+    np.testing.assert_allclose(treadle.compile(model).run(None, given)[0], expected, rtol=1e-4, atol=1e-5)

@@ -486,7 +486,7 @@ struct EndedSequences {
 
 /// The layer as one operator, of the operands that are between x and the states.
 Unrolled AsOperator(const Recurrent& r, const char* op, int64_t d, const Expr& projected,
-                    const Array<Expr>& weight_and_more, const std::vector<size_t>& states) {
+                    const Array<Expr>& weight_and_more, const std::vector<size_t>& states, bool resets_state = false) {
   NodeImport& n = r.n;
   const EndedSequences ended{r, states.size() == 2, r.Reversed(d)};
   const bool ends = !r.quantised && r.HasLengths();
@@ -495,7 +495,7 @@ Unrolled AsOperator(const Recurrent& r, const char* op, int64_t d, const Expr& p
   for (const Expr& e : weight_and_more) operands.push_back(e);
   for (size_t input : states) operands.push_back(r.InitialState(input, d, true));
   const bool reverse = r.Reversed(d) && !(ends && ended.is_lstm);
-  const Expr results = n.Call(op, operands, {{"reverse", reverse}});
+  const Expr results = n.Call(op, operands, {{"reverse", reverse}, {"resets_state", resets_state}});
   Unrolled result;
   result.all_outputs = n.Item(results, 0);
   for (size_t s = 0; s < states.size(); ++s) result.states.push_back(n.Item(results, static_cast<int>(s) + 1));
@@ -585,10 +585,11 @@ std::vector<Expr> ImportGru(NodeImport& n) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, linear ? 2 : 3);
-    if (linear && r.IsUsual()) {
+    if (r.IsUsual()) {
       const Expr none = n.Const(ArrayOf(Ints(static_cast<size_t>(r.hidden), 0), {r.hidden}, r.dtype));
-      const Expr bias = n.Has(3) ? n.Slice(r.OfDirection(r.biases, d), 0, 5 * r.hidden, 6 * r.hidden) : none;
-      unrolled.push_back(AsOperator(r, "nn.gru", d, projected, {r.OfDirection(r.recurrent, d), bias}, {5}));
+      const bool apart = linear && n.Has(3);  // else x has it
+      const Expr bias = apart ? n.Slice(r.OfDirection(r.biases, d), 0, 5 * r.hidden, 6 * r.hidden) : none;
+      unrolled.push_back(AsOperator(r, "nn.gru", d, projected, {r.OfDirection(r.recurrent, d), bias}, {5}, !linear));
       continue;
     }
     const Expr recurrence = r.OfDirection(r.recurrent, d);

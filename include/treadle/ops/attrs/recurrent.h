@@ -9,10 +9,13 @@ namespace treadle::ops {
 class RecurrentAttrs : public AttrsNode {
  public:
   bool reverse = false;
+  bool resets_state = false;
   TREADLE_DECLARE_NODE(RecurrentAttrs, AttrsNode, "relay.attrs.RecurrentAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("reverse", &RecurrentAttrs::reverse).Doc("From the last step to the first");
+    r.Field("resets_state", &RecurrentAttrs::resets_state)
+        .Doc("Of GRU: gate r multiplies the state before its product, not the product");
   }
 };
 
@@ -20,12 +23,15 @@ class RecurrentAttrs : public AttrsNode {
 class PackedRecurrentAttrs : public AttrsNode {
  public:
   bool reverse = false;
+  bool resets_state = false;
   int64_t rows = 1;
   bool share_panels = false;
   TREADLE_DECLARE_NODE(PackedRecurrentAttrs, AttrsNode, "relay.attrs.PackedRecurrentAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("reverse", &PackedRecurrentAttrs::reverse).Doc("From the last step to the first");
+    r.Field("resets_state", &PackedRecurrentAttrs::resets_state)
+        .Doc("Of GRU: gate r multiplies the state before its product, not the product");
     r.Field("rows", &PackedRecurrentAttrs::rows).Doc("Samples of a batch whose sums are in registers together");
     r.Field("share_panels", &PackedRecurrentAttrs::share_panels).Doc("Whether threads share the units of a step");
   }

@@ -181,12 +181,12 @@ def contrib_packed_dense_pairs(data: ExprLike, weight: ExprLike, units: int | No
         out_dtype: DTypeLike = 'void') -> Expr:
     """Matrix product of bfloat16 with a packed right operand, in float32."""
 
-def contrib_packed_gru(x: ExprLike, weight: ExprLike, bias: ExprLike, h: ExprLike, reverse: bool = False, rows: int = 1,
-        share_panels: bool = False) -> Expr:
+def contrib_packed_gru(x: ExprLike, weight: ExprLike, bias: ExprLike, h: ExprLike, reverse: bool = False,
+        resets_state: bool = False, rows: int = 1, share_panels: bool = False) -> Expr:
     """nn.gru with a packed weight."""
 
-def contrib_packed_lstm(x: ExprLike, weight: ExprLike, h: ExprLike, c: ExprLike, reverse: bool = False, rows: int = 1,
-        share_panels: bool = False) -> Expr:
+def contrib_packed_lstm(x: ExprLike, weight: ExprLike, h: ExprLike, c: ExprLike, reverse: bool = False,
+        resets_state: bool = False, rows: int = 1, share_panels: bool = False) -> Expr:
     """nn.lstm with a packed weight."""
 
 def contrib_packing_attention(query: ExprLike, key: ExprLike, value: ExprLike, mask: ExprLike, scale: float = ...,
@@ -320,7 +320,8 @@ def group_norm(data: ExprLike, gamma: ExprLike, beta: ExprLike, num_groups: int 
         epsilon: float = ..., center: bool = True, scale: bool = True) -> Expr:
     """Normalises each group of channels of each batch by its mean and variance."""
 
-def gru(x: ExprLike, weight: ExprLike, bias: ExprLike, h: ExprLike, reverse: bool = False) -> Expr:
+def gru(x: ExprLike, weight: ExprLike, bias: ExprLike, h: ExprLike, reverse: bool = False, resets_state: bool = False
+        ) -> Expr:
     """A layer of gated recurrent units, gates in the order z, r, h."""
 
 def instance_norm(data: ExprLike, gamma: ExprLike, beta: ExprLike, axis: int = 1, epsilon: float = ...,
@@ -344,7 +345,8 @@ def lrn(data: ExprLike, size: int = 5, axis: int = 1, bias: float = ..., alpha: 
         ) -> Expr:
     """data / (bias + alpha / size * sum of squares over neighbouring channels)^beta."""
 
-def lstm(x: ExprLike, weight: ExprLike, h: ExprLike, c: ExprLike, reverse: bool = False) -> Expr:
+def lstm(x: ExprLike, weight: ExprLike, h: ExprLike, c: ExprLike, reverse: bool = False, resets_state: bool = False
+        ) -> Expr:
     """A long short-term memory layer, gates in the order i, o, f, c."""
 
 def matmul(tensor_a: ExprLike, tensor_b: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void',

@@ -82,7 +82,7 @@ def contrib_lookup(data: ExprLike, table: ExprLike) -> Expr:
     """The table's entry for each byte, in the order of their bits."""
 
 def contrib_lstm(x: ExprLike, weight: ExprLike, scale: ExprLike, zero_point: ExprLike, lengths: ExprLike, h: ExprLike,
-        c: ExprLike, reverse: bool = False) -> Expr:
+        c: ExprLike, reverse: bool = False, resets_state: bool = False) -> Expr:
     """A long short-term memory layer, gates in the order i, o, f, c, with a recurrent weight of bytes: the
     states of all samples are quantised to uint8 before each step, as by DynamicQuantizeLinear."""
 

@@ -119,7 +119,11 @@ class StepWriter {
         units_(DimValue(out[1]->shape[1])),
         batch_(out[1]->shape[0]) {
     if (!is_lstm()) bias_ = in[static_cast<size_t>(StateOperand(cell)) - 1];
+    if (resets()) reset_ = tir::DeclBuffer({batch_, Index(units_)}, kFloat, "reset", "global");
   }
+
+  /// `steps` with what they need memory for.
+  Stmt WithMemory(const Stmt& steps) const { return resets() ? Stmt(tir::Allocate(reset_, steps)) : steps; }
 
   /// Copies the initial states.
   Stmt InitStates(const Array<tir::Buffer>& states) const {
@@ -133,17 +137,33 @@ class StepWriter {
   }
 
   Stmt Step(const PrimExpr& t) const {
-    const auto panel = [&](const PrimExpr& p, int64_t count) { return Panel(t, p, count); };
-    const Stmt new_states = ForPanels(units_, panel, attrs_->share_panels);
+    std::vector<Stmt> parts;
+    for (const Gates& gates : Stages()) {
+      const auto panel = [&](const PrimExpr& p, int64_t count) { return Panel(gates, t, p, count); };
+      parts.push_back(ForPanels(units_, panel, attrs_->share_panels));
+    }
     // The old state is overwritten only when all of it has been read.
     const Stmt keep = ForUnits([&](const PrimExpr& b, const PrimExpr& unit) {
       return Store(out_[1], Load(out_[0], {t, b, unit}), {b, unit});
     });
-    return InOrder({new_states, keep});
+    parts.push_back(keep);
+    return InOrder(parts);
   }
 
  private:
+  /// What is computed for all units before what follows it, and the state that it multiplies.
+  struct Gates {
+    int64_t first, end;
+    tir::Buffer state;
+  };
+
   bool is_lstm() const { return cell_ == RecurrentCell::kLstm; }
+  /// Whether a gate multiplies the state before the product of the last one.
+  bool resets() const { return !is_lstm() && attrs_->resets_state; }
+  std::vector<Gates> Stages() const {
+    if (!resets()) return {{0, gates_, out_[1]}};
+    return {{0, gates_ - 1, out_[1]}, {gates_ - 1, gates_, reset_}};
+  }
 
   static Stmt Lanes(const std::function<Stmt(const PrimExpr&)>& body, int64_t count = kLanes) {
     return ForLanes(body, count, kLanes);
@@ -159,7 +179,7 @@ class StepWriter {
   }
 
   /// The units of panel `p`, of which the first `count` exist, for all samples.
-  Stmt Panel(const PrimExpr& t, const PrimExpr& p, int64_t count) const {
+  Stmt Panel(const Gates& gates, const PrimExpr& t, const PrimExpr& p, int64_t count) const {
     // What is left shares weights as far as it goes: tiles of 4, 3, 2, then one sample. Instead of one that is left
     // alone two tiles take a whole one and that.
     constexpr int64_t kRest = 4;
@@ -173,39 +193,68 @@ class StepWriter {
         tiles = tir::max(tiles - tir::select(alone, Index(1), Index(0)), Index(0));
       }
       parts.push_back(Loop(tiles, StrCat("tile", rows),
-                           [&](const PrimExpr& i) { return Tile(t, p, count, first + i * Index(rows), rows); }));
+                           [&](const PrimExpr& i) { return Tile(gates, t, p, count, first + i * Index(rows), rows); }));
       done = done + tiles * Index(rows);
     }
     return tir::SeqStmt(parts);
   }
 
+  /// Into how many sums each of so many is divided: fewer would wait for each other, and more have no registers.
+  static int64_t ChainsOf(int64_t sums) {
+    constexpr int64_t kMostSums = 6;
+    int64_t chains = 4;
+    while (chains > 1 && chains * sums > kMostSums) chains /= 2;
+    return chains;
+  }
+
   /// Samples `first` and following.
-  Stmt Tile(const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first, int64_t rows) const {
-    tir::Buffer sums = tir::DeclBuffer({Index(rows), Index(gates_), Index(kLanes)}, kFloat, "sums", "local");
-    Array<Stmt> parts;
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t g = 0; g < gates_; ++g) parts.push_back(InitSums(sums, t, p, count, first, r, g));
-    }
+  Stmt Tile(const Gates& gates, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
+            int64_t rows) const {
     constexpr int64_t kUnroll = 4;
-    auto products = [&](const PrimExpr& k, Array<Stmt>* to) {
+    const int64_t chains = ChainsOf(rows * (gates.end - gates.first));
+    tir::Buffer sums = tir::DeclBuffer({Index(rows), Index(gates_), Index(kLanes)}, kFloat, "sums", "local");
+    tir::Buffer more =
+        tir::DeclBuffer({Index(chains), Index(rows), Index(gates_), Index(kLanes)}, kFloat, "more_sums", "local");
+    Array<Stmt> parts;
+    auto for_sums = [&](Array<Stmt>* to, const std::function<Stmt(int64_t r, int64_t g)>& body) {
       for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t g = 0; g < gates_; ++g) {
-          to->push_back(Lanes([&](const PrimExpr& lane) -> Stmt {
-            const Array<PrimExpr> at{Index(r), Index(g), lane};
-            const PrimExpr h = Load(out_[1], {first + Index(r), k});
-            return Store(sums, Load(sums, at) + h * Load(weight_, {p, k, Index(g), lane}), at);
-          }));
-        }
+        for (int64_t g = gates.first; g < gates.end; ++g) to->push_back(body(r, g));
       }
+    };
+    for_sums(&parts, [&](int64_t r, int64_t g) { return InitSums(sums, t, p, count, first, r, g); });
+    // Of each chain but the first, the sums that it adds to.
+    auto for_chains = [&](const std::function<Stmt(const Array<PrimExpr>& at, const Array<PrimExpr>& of_chain)>& body) {
+      for (int64_t c = 1; c < chains; ++c) {
+        for_sums(&parts, [&](int64_t r, int64_t g) {
+          return Lanes([&](const PrimExpr& lane) -> Stmt {
+            return body({Index(r), Index(g), lane}, {Index(c), Index(r), Index(g), lane});
+          });
+        });
+      }
+    };
+    for_chains([&](const auto&, const auto& of_chain) { return Store(more, tir::make_zero(kFloat), of_chain); });
+    auto products = [&](const PrimExpr& k, int64_t chain, Array<Stmt>* to) {
+      for_sums(to, [&](int64_t r, int64_t g) {
+        return Lanes([&](const PrimExpr& lane) -> Stmt {
+          const tir::Buffer& into = chain == 0 ? sums : more;
+          Array<PrimExpr> at{Index(r), Index(g), lane};
+          if (chain != 0) at.insert(0, Index(chain));
+          const PrimExpr h = Load(gates.state, {first + Index(r), k});
+          return Store(into, Load(into, at) + h * Load(weight_, {p, k, Index(g), lane}), at);
+        });
+      });
     };
     parts.push_back(Loop(Index(units_ / kUnroll), "k", [&](const PrimExpr& k) -> Stmt {
       Array<Stmt> some;
-      for (int64_t i = 0; i < kUnroll; ++i) products(k * Index(kUnroll) + Index(i), &some);
+      for (int64_t i = 0; i < kUnroll; ++i) products(k * Index(kUnroll) + Index(i), i % chains, &some);
       return tir::SeqStmt(some);
     }));
-    for (int64_t k = units_ / kUnroll * kUnroll; k < units_; ++k) products(Index(k), &parts);
-    for (int64_t r = 0; r < rows; ++r) parts.push_back(UpdateState(sums, t, p, count, first, r));
-    return tir::Allocate(sums, tir::SeqStmt(parts));
+    for (int64_t k = units_ / kUnroll * kUnroll; k < units_; ++k) products(Index(k), 0, &parts);
+    for_chains(
+        [&](const auto& at, const auto& of_chain) { return Store(sums, Load(sums, at) + Load(more, of_chain), at); });
+    for (int64_t r = 0; r < rows; ++r) parts.push_back(UpdateState(gates, sums, t, p, count, first, r));
+    const Stmt all = tir::SeqStmt(parts);
+    return tir::Allocate(sums, chains == 1 ? all : Stmt(tir::Allocate(more, all)));
   }
 
   /// Initialises the sums of gate `g` of sample first + r by what doesn't depend on the state: x, or the bias of the
@@ -218,8 +267,10 @@ class StepWriter {
     Stmt given = Lanes(
         [&](const PrimExpr& lane) {
           const PrimExpr unit = p * Index(kLanes) + lane;
-          if (!is_lstm() && g == gates_ - 1) return store(lane, Load(bias_, {unit}));
-          return store(lane, Load(x_, {t, first + Index(r), Index(g * units_) + unit}));
+          const PrimExpr x = Load(x_, {t, first + Index(r), Index(g * units_) + unit});
+          if (is_lstm() || g != gates_ - 1) return store(lane, x);
+          const PrimExpr bias = Load(bias_, {unit});
+          return store(lane, resets() ? x + bias : bias);
         },
         count);
     if (count == kLanes) return given;
@@ -228,8 +279,8 @@ class StepWriter {
   }
 
   /// Computes the new state of sample first + r from the sums of its gates.
-  Stmt UpdateState(const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
-                   int64_t r) const {
+  Stmt UpdateState(const Gates& gates, const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count,
+                   const PrimExpr& first, int64_t r) const {
     const PrimExpr b = first + Index(r);
     auto of_units = [&](const std::function<Stmt(const std::vector<PrimExpr>&, const PrimExpr& unit)>& body) {
       return Lanes(
@@ -240,6 +291,7 @@ class StepWriter {
           },
           count);
     };
+    if (resets()) return ResetState(gates, of_units, t, b);
     if (!is_lstm()) {
       return of_units([&](const std::vector<PrimExpr>& of_gates, const PrimExpr& unit) {
         const PrimExpr candidate = Load(x_, {t, b, Index((gates_ - 1) * units_) + unit});
@@ -255,9 +307,29 @@ class StepWriter {
     return tir::SeqStmt(Array<Stmt>{cell, output});
   }
 
+  using OfUnits = std::function<Stmt(const std::function<Stmt(const std::vector<PrimExpr>&, const PrimExpr&)>&)>;
+  /// Of the first gates, the state that the last one multiplies; gate z waits where the new state will stand. Of that
+  /// gate, the new state.
+  Stmt ResetState(const Gates& gates, const OfUnits& of_units, const PrimExpr& t, const PrimExpr& b) const {
+    if (gates.first != 0) {
+      return of_units([&](const std::vector<PrimExpr>& sums, const PrimExpr& unit) {
+        const PrimExpr update = Load(out_[0], {t, b, unit});
+        return Store(out_[0], GruMix(update, sums[2], Load(out_[1], {b, unit})), {t, b, unit});
+      });
+    }
+    const Stmt update = of_units([&](const std::vector<PrimExpr>& sums, const PrimExpr& unit) {
+      return Store(out_[0], tir::sigmoid(sums[0]), {t, b, unit});
+    });
+    const Stmt reset = of_units([&](const std::vector<PrimExpr>& sums, const PrimExpr& unit) {
+      return Store(reset_, tir::sigmoid(sums[1]) * Load(out_[1], {b, unit}), {b, unit});
+    });
+    return InOrder({update, reset});
+  }
+
   RecurrentCell cell_;
   const PackedRecurrentAttrs* attrs_;
   tir::Buffer x_, weight_, bias_ = tir::Buffer(ObjectPtr<Object>());
+  tir::Buffer reset_ = tir::Buffer(ObjectPtr<Object>());  ///< states times gate r
   Array<tir::Buffer> out_;
   int64_t gates_, units_;
   PrimExpr batch_;
@@ -273,9 +345,9 @@ Array<Tensor> PackedCompute(const Attrs& attrs, const Array<Tensor>& inputs, con
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> Stmt {
     const StepWriter writer(kCell, a, in, out);
     const Array<tir::Buffer> states(in.begin() + kState, in.begin() + kState + kStates);
-    return tir::SeqStmt(
-        Array<Stmt>{writer.InitStates(states),
-                    ForSteps(all->shape[0], a->reverse, [&](const PrimExpr& t) { return writer.Step(t); })});
+    return writer.WithMemory(
+        InOrder({writer.InitStates(states),
+                 ForSteps(all->shape[0], a->reverse, [&](const PrimExpr& t) { return writer.Step(t); })}));
   };
   std::vector<Array<PrimExpr>> shapes{all->shape};
   shapes.resize(1 + static_cast<size_t>(kStates), state);
@@ -320,6 +392,7 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   }
   const Attrs attrs = MakeAttrs<PackedRecurrentAttrs>([&](auto& a) {
     a.reverse = request.call->attrs_as<RecurrentAttrs>()->reverse;
+    a.resets_state = request.call->attrs_as<RecurrentAttrs>()->resets_state;
     a.rows = plan.rows;
     a.share_panels = plan.share_panels;
   });
