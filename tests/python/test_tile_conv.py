@@ -51,6 +51,13 @@ CASES = {
     "groups_with_fewer_outputs": (128, (6, 7), 64, 3, 1, 1, 1, 1, 4),
     "groups_with_more_outputs": (64, (6, 7), 256, 3, 1, 2, 2, 1, 8),
     "groups_pointwise": (128, (8, 8), 256, 1, 1, 0, 1, 1, 2),
+    "groups_that_share_blocks": (96, (9, 8), 96, 3, 1, 1, 1, 1, 4),
+    "odd_groups_that_share_blocks": (120, (7, 9), 120, 3, 1, 1, 1, 2, 5),
+    "groups_that_share_blocks_strided": (72, (9, 10), 120, 3, 2, 1, 1, 1, 3),
+    "groups_that_share_blocks_of_strips": (48, (30, 28), 48, 3, 1, 1, 1, 1, 2),
+    "groups_of_parts_of_lines": (144, (6, 7), 144, 3, 1, 2, 2, 1, 3),
+    "odd_groups_of_blocks": (48, (7, 8), 48, 3, 1, 1, 1, 1, 3),
+    "groups_that_share_blocks_pointwise": (72, (8, 8), 72, 1, 1, 0, 1, 1, 3),
 }
 
 
@@ -146,7 +153,8 @@ def test_instructions_for_bfloat16(case, instructions):  # noqa: F811
     assert instructions is None or instructions() > before
 
 
-@pytest.mark.parametrize("case", ["window", "strided", "strips", "groups_of_lines", "first_layer_read_in_place"])
+@pytest.mark.parametrize("case", ["window", "strided", "strips", "groups_of_lines", "first_layer_read_in_place",
+                                  "groups_that_share_blocks"])
 @pytest.mark.parametrize("nc, ahead", [(1, False), (1, True), (2, False), (2, True), (4, True), (3, True)])
 def test_plans(case, nc, ahead, tmp_path):
     model, inputs, expected = bytes_conv(*CASES[case])

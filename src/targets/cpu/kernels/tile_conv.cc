@@ -9,12 +9,16 @@
 // channels (first layers), of the taps of one kernel row, whose pixels are contiguous. Of long rows these aren't
 // copied: the rows of a tile are read from the padded input, each from a pixel further on, so that they overlap.
 //
-// As many groups become one as fill lines and panels; weights between the channels of different ones are zeros.
+// As many groups become one as fill lines and panels; weights between the channels of different ones are zeros. Where
+// groups still don't end with blocks of channels, a line has channels of one alone, and each has panels of its own: the
+// results of a run of groups, which does end with a block, are put together.
 //
 // Of images whose size only the run knows, strips have lines of their own, in which taps along H lie, too, so that
 // nothing but the number of pixels depends on the size. A strip's pixels are computed in chunks, the last of which has
 // the rows that are left.
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "ops/infer.h"
 #include "ops/te_util.h"
@@ -49,6 +53,21 @@ constexpr int64_t kTile = tir::kTileRows, kColumns = kPackedColumns, kLineBytes 
 constexpr int64_t kCopiedBytes = 16;  // at a time, of neighbouring pixels with few channels
 static_assert(kTile == kColumns && kTile == kLineWords, "a line is a row of a tile, a panel a tile of sums");
 
+/// Of a convolution on channel-blocked activations. Its groups needn't divide the channels with those that pad blocks,
+/// which is why they aren't those of Conv2DAttrs.
+class TileConv2DAttrs : public Conv2DAttrs {
+ public:
+  int64_t tile_groups = 1, group_inputs = 0, group_outputs = 0;
+  TREADLE_NODE(TileConv2DAttrs, Conv2DAttrs, "relay.attrs.TileConv2DAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    Conv2DAttrs::Reflect(r);
+    r.Field("tile_groups", &TileConv2DAttrs::tile_groups).Doc("Groups of channels, once some are merged").AtLeast(1);
+    r.Field("group_inputs", &TileConv2DAttrs::group_inputs).Doc("Input channels of each; 0: all").AtLeast(0);
+    r.Field("group_outputs", &TileConv2DAttrs::group_outputs).Doc("Output channels of each; 0: all").AtLeast(0);
+  }
+};
+
 int64_t MergedGroups(const ConvProblemNode& p) {
   return GroupsOfTiles(p.groups, p.ic / p.groups, p.oc / p.groups, p.dtype.bytes());
 }
@@ -59,10 +78,12 @@ constexpr int64_t kOpenStrip = 8, kOpenRows = 128;
 /// How a convolution becomes products of tiles.
 struct Form {
   DataType dtype;
-  bool is_static;                ///< else strips have kOpenStrip rows, in chunks of kOpenRows pixels at most
-  int64_t groups;                ///< once they are merged
-  int64_t batch, block, blocks;  ///< block: channels of a block of the data; blocks of a group
-  int64_t kh, kw, pitch;         ///< the kernel; pixels from one row of outputs to the next
+  bool is_static;           ///< else strips have kOpenStrip rows, in chunks of kOpenRows pixels at most
+  int64_t groups;           ///< once they are merged
+  int64_t batch, block;     ///< block: channels of a block of the data
+  int64_t piece, pieces;    ///< channels of a block that are one group's; so many are a group
+  int64_t outputs, of_run;  ///< channels of a group; groups whose outputs end with a block
+  int64_t kh, kw, pitch;    ///< the kernel; pixels from one row of outputs to the next
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t unit;                      ///< elements that are copied at a time
   int64_t row_taps = 0;              ///< of few channels: pixels in lines for a row of the kernel, some beyond it
@@ -81,24 +102,27 @@ struct Form {
         groups(p.groups / std::max<int64_t>(1, MergedGroups(p))),
         batch(std::max<int64_t>(1, p.batch)),
         block(ic_block),
-        blocks(CeilDiv(p.ic / groups, block)),
+        piece(groups > 1 ? std::gcd(p.ic / groups, block) : block),
+        pieces(CeilDiv(p.ic / groups, piece)),
+        outputs(p.oc / groups),
+        of_run(GroupsOfRun(groups, outputs)),
         kh(p.kh),
         kw(p.kw),
         stride_h(p.stride_h),
         stride_w(p.stride_w),
         dilation_h(p.dilation_h),
         dilation_w(p.dilation_w),
-        unit(block),
+        unit(piece),
         elements(kLineBytes / dtype.bytes()),
-        panels(CeilDiv(p.oc / groups, kColumns)) {
-    if (blocks == 1 && block * dtype.bytes() < kCopiedBytes && kCopiedBytes % (block * dtype.bytes()) == 0 &&
-        dilation_w == 1) {
+        panels(CeilDiv(outputs, kColumns)) {
+    if (pieces == 1 && piece == block && block * dtype.bytes() < kCopiedBytes &&
+        kCopiedBytes % (block * dtype.bytes()) == 0 && dilation_w == 1) {
       unit = kCopiedBytes / dtype.bytes();
       in_place = is_static && p.ow >= kLeastInPlace;
       row_taps = RoundUp(kw * block, in_place ? elements : unit) / block;
     }
-    const int64_t of_pixel = CeilDiv(blocks * block, elements);
-    const int64_t of_window = CeilDiv(blocks * block * kh * (row_taps > 0 ? row_taps : kw), elements);
+    const int64_t of_pixel = CeilDiv(pieces * piece, elements);
+    const int64_t of_window = CeilDiv(pieces * piece * kh * (row_taps > 0 ? row_taps : kw), elements);
     windows = (row_taps > 0 && !in_place) || stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
     windows = windows && !in_place;
     spread = !is_static && !windows;
@@ -126,9 +150,17 @@ struct Form {
     if (in_place) return static_cast<double>(batch * strips * stride_h * rows * stride_w * block * dtype.bytes());
     return static_cast<double>(batch * groups * strips * lines * (rows + Beyond()) * kLineBytes);
   }
+  /// Whether a block of outputs is of one group.
+  bool WholePanels() const { return groups == 1 || outputs % kColumns == 0; }
+  /// Channels of a block of outputs that are one group's.
+  int64_t OutputPiece() const { return WholePanels() ? kColumns : std::gcd(outputs, kColumns); }
   double WeightBytes() const { return static_cast<double>(groups * panels * Runs() * kTile * kLineBytes); }
 
  private:
+  static int64_t GroupsOfRun(int64_t groups, int64_t outputs) {
+    const int64_t fewest = kColumns / std::gcd(outputs, kColumns);
+    return groups % fewest == 0 ? fewest : groups;
+  }
   /// Rows of a product: their sums of some panels stay in the L2 cache.
   static constexpr int64_t kMostRows = 512;
   /// Of images whose size only the run knows: the extent for which costs are computed.
@@ -139,11 +171,15 @@ struct Form {
 
 // ---- The computation ----
 
-Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
+Problem ProblemOf(const TileConv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
   return Make<Problem, ConvProblemNode>([&](auto& p) {
     SetConvProblem(a, data, kernel, type, &p);
     p.kh = (*a->kernel_size)[0];
     p.kw = (*a->kernel_size)[1];
+    if (a->tile_groups == 1) return;
+    p.groups = a->tile_groups;
+    p.ic = a->group_inputs * p.groups;
+    p.oc = a->group_outputs * p.groups;
   });
 }
 
@@ -201,8 +237,8 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Extents& extent
     const PrimExpr at = (form.spread ? tir::floordiv(line, Index(form.kh)) : line) * Index(form.elements) + i.back();
     if (form.row_taps > 0) return ElementOfRow(form, data, i[0], row, column, at);
     const PrimExpr height = data->shape[2], width = data->shape[3];
-    PrimExpr unit = tir::floordiv(at, Index(form.block)), tap_row = Index(0), tap_column = Index(0);
-    const PrimExpr lane = tir::floormod(at, Index(form.block));
+    PrimExpr unit = tir::floordiv(at, Index(form.piece)), tap_row = Index(0), tap_column = Index(0);
+    PrimExpr lane = tir::floormod(at, Index(form.piece));
     if (form.spread) tap_row = tir::floormod(line, Index(form.kh)) * Index(form.dilation_h);
     if (form.windows) {
       tap_column = tir::floormod(unit, Index(form.kw)) * Index(form.dilation_w);
@@ -212,9 +248,13 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Extents& extent
     }
     const PrimExpr h = row * Index(form.stride_h) + tap_row - Index(p.pad_t);
     const PrimExpr w = column * Index(form.stride_w) + tap_column - Index(p.pad_l);
-    const PrimExpr inside = unit < Index(form.blocks) && h >= Index(0) && h < height && w >= Index(0) && w < width;
-    const PrimExpr first = tir::floordiv(PrimExpr(i[at_line]), Index(form.lines)) * Index(form.blocks);
-    return tir::if_then_else(inside, data(i[0], first + unit, h, w, lane), value);
+    const PrimExpr inside = unit < Index(form.pieces) && h >= Index(0) && h < height && w >= Index(0) && w < width;
+    unit = tir::floordiv(PrimExpr(i[at_line]), Index(form.lines)) * Index(form.pieces) + unit;
+    if (const int64_t of_block = form.block / form.piece; of_block > 1) {
+      lane = tir::floormod(unit, Index(of_block)) * Index(form.piece) + lane;
+      unit = tir::floordiv(unit, Index(of_block));
+    }
+    return tir::if_then_else(inside, data(i[0], unit, h, w, lane), value);
   };
   Array<PrimExpr> shape{data->shape[0], Index(form.groups * form.lines), Index(form.Pixels()), Index(form.elements)};
   std::vector<std::string> axes{"n", "line", "pixel", "e"};
@@ -225,10 +265,24 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Extents& extent
   return te::Compute(shape, element, "lines", tag::kPad, StageAttrs(KindOf(p.dtype).kernel, "lines"), axes);
 }
 
+/// Channel `lane` of block `block` of `channels`, where groups share blocks: a few channels at a time are one group's.
+PrimExpr OfRun(const Form& form, int64_t channels, const PrimExpr& block, const PrimExpr& lane,
+               const std::function<PrimExpr(PrimExpr group, PrimExpr panel, PrimExpr lane)>& at) {
+  const int64_t few = form.OutputPiece(), of_block = kColumns / few, of_group = form.outputs / few;
+  const PrimExpr piece = block * Index(of_block) + tir::floordiv(lane, Index(few));
+  const PrimExpr in_group = tir::floormod(piece, Index(of_group));
+  const PrimExpr lanes = tir::floormod(in_group, Index(of_block)) * Index(few) + tir::floormod(lane, Index(few));
+  auto value = [&](const PrimExpr& group) { return at(group, tir::floordiv(in_group, Index(of_block)), lanes); };
+  const PrimExpr group = tir::floordiv(piece, Index(of_group));
+  if (channels % kColumns == 0) return value(group);
+  const PrimExpr sum = value(tir::min(group, Index(form.groups - 1)));
+  return tir::if_then_else(piece < Index(channels / few), sum, tir::make_zero(sum->dtype));
+}
+
 /// data (N, IC/ib, H, W, ib); weight (OC/16, lines, taps of the kernel, 16 words, 16); a third operand is what pads
 /// hold (else zeros). Result: (N, OC/16, OH, OW, 16).
 Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
-  const auto* a = attrs.as<Conv2DAttrs>();
+  const auto* a = attrs.as<TileConv2DAttrs>();
   const TensorTypeNode* type = OutTensor(out_type);
   const Tensor &data = inputs[0], &kernel = inputs[1];
   const Problem problem = ProblemOf(a, data, kernel, type);
@@ -269,10 +323,15 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
       {"n", "strip", "group", "chunk", "panel", "row", "oc"});
   auto output = [&](const Array<Var>& i) {
     const PrimExpr row = tir::floormod(PrimExpr(i[2]), Index(form.strip_rows)) * extents.pitch + i[3];
-    const PrimExpr group = tir::floordiv(PrimExpr(i[1]), Index(form.panels));
-    const PrimExpr panel = tir::floormod(PrimExpr(i[1]), Index(form.panels));
-    return sum(Array<PrimExpr>{i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), group,
-                               tir::floordiv(row, Index(chunk)), panel, tir::floormod(row, Index(chunk)), i[4]});
+    auto at = [&](const PrimExpr& group, const PrimExpr& panel, const PrimExpr& lane) {
+      return sum(Array<PrimExpr>{i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), group,
+                                 tir::floordiv(row, Index(chunk)), panel, tir::floormod(row, Index(chunk)), lane});
+    };
+    if (form.WholePanels()) {
+      const PrimExpr panels = Index(form.panels);
+      return at(tir::floordiv(PrimExpr(i[1]), panels), tir::floormod(PrimExpr(i[1]), panels), i[4]);
+    }
+    return OfRun(form, p.oc, i[1], i[4], at);
   };
   return {te::Compute(type->shape, output, "conv2d_tiles_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
 }
@@ -292,15 +351,17 @@ runtime::NDArray PackedWeight(const runtime::NDArray& weight, const Form& form, 
   const int64_t taps = shape[2] * shape[3], of_group = shape[0] / groups, merged = groups / form.groups;
   for (int64_t o = 0; o < shape[0]; ++o) {
     const int64_t first = o / of_group % merged * shape[1];  // of its group's channels in the merged ones
+    const int64_t column = o / form.outputs * form.panels * kColumns + o % form.outputs;
     for (int64_t i = 0; i < shape[1]; ++i) {
       const int64_t c = first + i;
       for (int64_t tap = 0; tap < taps; ++tap) {
-        int64_t k = form.windows ? (c / form.block * taps + tap) * form.block + c % form.block : c;
+        int64_t k = form.windows ? (c / form.piece * taps + tap) * form.piece + c % form.piece : c;
         if (form.row_taps > 0) k = (tap / shape[3] * form.row_taps + tap % shape[3]) * form.block + c;
         if (form.in_place) k = tap % shape[3] * form.block + c;
         const int64_t line = k / form.elements, e = k % form.elements;
         const int64_t run = form.windows ? line : form.in_place ? line * shape[2] + tap / shape[3] : line * taps + tap;
-        const int64_t word = ((o / kColumns * form.Runs() + run) * kLineWords + e / kEach) * kColumns + o % kColumns;
+        const int64_t word =
+            ((column / kColumns * form.Runs() + run) * kLineWords + e / kEach) * kColumns + column % kColumns;
         to[word * kEach + e % kEach] = *from++;
       }
     }
@@ -358,6 +419,7 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
       IsUnassigned(p) ? plan.ic_block == 8 || plan.ic_block == 16 || few : plan.ic_block == p.ic_block;
   if (!is_block) return StrCat("blocks of ", plan.ic_block, " channels");
   const Form form(p, plan.ic_block);
+  if (!form.WholePanels() && plan.nc != form.panels) return StrCat(plan.nc, " panels aren't a group's ", form.panels);
   return plan.nc >= 1 && form.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", form.panels);
 }
 
@@ -368,7 +430,7 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   const Form form(p, block);
   std::vector<Plan> plans;
   for (int64_t nc = std::min(kMostPanels, form.panels); nc >= 1; --nc) {
-    if (form.panels % nc != 0) continue;
+    if (form.panels % nc != 0 || (!form.WholePanels() && nc != form.panels)) continue;
     for (const bool ahead : {false, true}) {
       plans.push_back(Make<Plan, TileConvPlanNode>([&](auto& plan) {
         plan.ic_block = block;
@@ -421,9 +483,15 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   const runtime::NDArray& weight = call->args[1].as<relay::ConstantNode>()->data;
   const ChannelLayout in{chosen.as<TileConvPlanNode>()->ic_block}, out{kColumns};
   const Form form(p, in.block);
-  auto attrs = MakeObject<Conv2DAttrs>(*call->attrs.as<Conv2DAttrs>());
+  auto attrs = MakeObject<TileConv2DAttrs>();
+  static_cast<Conv2DAttrs&>(*attrs) = *call->attrs.as<Conv2DAttrs>();
   attrs->channels = out.PaddedChannels(p.oc);
-  attrs->groups = static_cast<decltype(attrs->groups)>(form.groups);
+  attrs->groups = 1;
+  if (form.groups > 1) {
+    attrs->tile_groups = form.groups;
+    attrs->group_inputs = p.ic / form.groups;
+    attrs->group_outputs = form.outputs;
+  }
   attrs->kernel_size = std::vector<int64_t>{form.kh, form.kw};
   attrs->data_layout = in.axes();
   attrs->out_layout = out.axes();
@@ -530,8 +598,11 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
   const std::vector<LoopRV> strip = sch.Split(out[2], {kRest, PrimExpr(form.strip_rows)});
+  // Of groups that share blocks, the blocks of a run.
+  const int64_t blocks = form.WholePanels() ? plan.nc : CeilDiv(form.outputs * form.of_run, kColumns);
+  const int64_t parts = form.WholePanels() ? form.panels / plan.nc : 1;
   const std::vector<LoopRV> panels =
-      sch.Split(out[1], {PrimExpr(form.groups), PrimExpr(form.panels / plan.nc), PrimExpr(plan.nc)});
+      sch.Split(out[1], {PrimExpr(form.groups / form.of_run), PrimExpr(parts), PrimExpr(blocks)});
   sch.Reorder({strip[0], panels[0], panels[1], panels[2], strip[1], out[3], out[4]});
   sch.ComputeAt(block, panels[1]);
   const std::vector<LoopRV> axes =
@@ -544,8 +615,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     const PrimExpr pitch = form.is_static ? PrimExpr(form.pitch) : width + Index(form.Between());
     ScheduleLines(sch, lines, form, pitch, plan.ahead ? work : 0);
   }
-  sch.Vectorize(out[4]);
-  UnrollSome(sch, out[3]);
+  const std::vector<LoopRV> lanes = sch.Split(out[4], {kRest, PrimExpr(form.OutputPiece())});
+  sch.Vectorize(lanes[1]);
+  UnrollSome(sch, lanes[0].defined() ? lanes[0] : out[3]);
   std::vector<LoopRV> outer{out[0], strip[0]};
   if (plan.ahead) outer.insert(outer.end(), {panels[0], panels[1]});
   FuseParallel(sch, outer, work);
@@ -559,16 +631,21 @@ Type PairInfer(const InferContext& context) {
   return PackedConvInfer(context, DataType::BFloat(16), DataType::Float(32));
 }
 
+/// Multiply-adds of the groups once they are merged.
+double Macs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
+  return PackedConvMacs(attrs, arguments, result) / static_cast<double>(attrs.as<TileConv2DAttrs>()->tile_groups);
+}
+
 void RegisterOp(const Kind& kind, const std::string& numbers, std::vector<OpArgument> arguments,
                 TypeRelationFn relation) {
   OpRegistration(kind.op)
       .Describe(StrCat("Convolution of channel-blocked ", numbers, " by products of tiles."))
       .Arguments(std::move(arguments))
-      .AttrsType<Conv2DAttrs>()
+      .AttrsType<TileConv2DAttrs>()
       .SupportLevel(11)
       .Relation(relation)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
+      .Set(relay::kMacCount, relay::FMacCount(Macs))
       .Set(kCompute, FTECompute(TileConvCompute));
 }
 

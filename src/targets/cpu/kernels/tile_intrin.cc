@@ -163,14 +163,22 @@ double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine&
 }
 
 int64_t GroupsOfTiles(int64_t groups, int64_t inputs, int64_t outputs, int64_t bytes) {
-  constexpr int64_t kLeastInputs = 4;
+  constexpr int64_t kLeastInputs = 4, kLeastPiece = 8;
   if (groups == 1) return 1;
   if (inputs < kLeastInputs) return 0;
+  int64_t best = 0;
+  std::pair<double, double> least;  // of products, then of lines
   for (int64_t merged = 1; merged <= std::min(groups, kLineBytes); ++merged) {
-    const bool whole = inputs * merged * bytes % kLineBytes == 0 && outputs * merged % kPackedColumns == 0;
-    if (whole && groups % merged == 0) return merged;
+    const int64_t in = inputs * merged, out = outputs * merged;
+    if (groups % merged != 0 || in % kLeastPiece != 0 || out % kLeastPiece != 0 || out < kPackedColumns) continue;
+    const int64_t lines = CeilDiv(in * bytes, kLineBytes), panels = CeilDiv(out, kPackedColumns);
+    const std::pair<double, double> cost{static_cast<double>(lines * panels) / static_cast<double>(merged),
+                                         static_cast<double>(lines) / static_cast<double>(merged)};
+    if (best != 0 && cost >= least) continue;
+    best = merged;
+    least = cost;
   }
-  return 0;
+  return best;
 }
 
 }  // namespace treadle::ops::cpu

@@ -52,9 +52,9 @@ struct TileCall {
 /// Cycles of a call, with setting up the registers, for operands in the L2 cache.
 double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine& machine);
 
-/// Of a convolution's groups, of so many input and output channels of `bytes` each, the number that become one, whose
-/// inputs fill lines of 64 bytes and whose outputs fill panels; 0 where none does, and where almost all of a tile's
-/// products would be of zeros.
+/// Of a convolution's groups, of so many input and output channels of `bytes` each, the number that become one: with
+/// the fewest products of tiles for lines of 64 bytes and panels of 16 outputs, zeros included. 0 where almost all
+/// products would be of zeros, and where pieces of 8 channels would belong to different groups.
 int64_t GroupsOfTiles(int64_t groups, int64_t inputs, int64_t outputs, int64_t bytes);
 
 }  // namespace treadle::ops::cpu
