@@ -58,6 +58,7 @@ CASES = {
     "groups_of_parts_of_lines": (144, (6, 7), 144, 3, 1, 2, 2, 1, 3),
     "odd_groups_of_blocks": (48, (7, 8), 48, 3, 1, 1, 1, 1, 3),
     "groups_that_share_blocks_pointwise": (72, (8, 8), 72, 1, 1, 0, 1, 1, 3),
+    "groups_of_one_line": (80, (6, 9), 96, 1, 3, 0, 1, 1, 4),
 }
 
 
@@ -211,6 +212,13 @@ def test_open_sizes_are_scheduled(case, dims, tmp_path):
     model, *_ = bytes_conv(*CASES[case])
     assert record_of(open_sizes(model, dims), WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path, "--dump", "tir")
     assert "unscheduled" not in (tmp_path / "tir.tir").read_text()
+
+
+def test_open_sizes_of_groups_of_eight(tmp_path):
+    """Blocks of 8 channels are a group's each: lines had the pixels beside as where there is one block."""
+    model, inputs, expected = bytes_conv(88, (9, 10), 264, 1, 2, 0, 1, 1, 11)
+    assert record_of(open_sizes(model, (2, 3)), WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path)
+    np.testing.assert_array_equal(treadle.compile(model, target=WRITTEN_OUT).run(None, inputs)[0], expected)
 
 
 def test_images_of_no_rows(tmp_path):

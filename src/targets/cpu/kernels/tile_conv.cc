@@ -115,7 +115,7 @@ struct Form {
         unit(piece),
         elements(kLineBytes / dtype.bytes()),
         panels(CeilDiv(outputs, kColumns)) {
-    if (pieces == 1 && piece == block && block * dtype.bytes() < kCopiedBytes &&
+    if (groups == 1 && pieces == 1 && block * dtype.bytes() < kCopiedBytes &&
         kCopiedBytes % (block * dtype.bytes()) == 0 && dilation_w == 1) {
       unit = kCopiedBytes / dtype.bytes();
       in_place = is_static && p.ow >= kLeastInPlace;
@@ -123,7 +123,10 @@ struct Form {
     }
     const int64_t of_pixel = CeilDiv(pieces * piece, elements);
     const int64_t of_window = CeilDiv(pieces * piece * kh * (row_taps > 0 ? row_taps : kw), elements);
-    windows = (row_taps > 0 && !in_place) || stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
+    // Few outputs use a group's lines: to put them together of small pieces takes longer than more products.
+    const bool copied = groups == 1 || piece * dtype.bytes() >= kCopiedBytes;
+    windows = (row_taps > 0 && !in_place) || stride_h != 1 || stride_w != 1 ||
+              (copied && of_pixel * kh * kw * 2 > of_window * 3);
     windows = windows && !in_place;
     spread = !is_static && !windows;
     lines = windows ? of_window : in_place ? row_taps * block / elements : spread ? of_pixel * kh : of_pixel;
@@ -152,6 +155,11 @@ struct Form {
   }
   /// Whether a block of outputs is of one group.
   bool WholePanels() const { return groups == 1 || outputs % kColumns == 0; }
+  /// Whether windows consist of pieces, not too many, of few bytes.
+  bool SmallPieces() const {
+    constexpr int64_t kMost = 64;
+    return windows && piece * dtype.bytes() < kCopiedBytes && unit == piece && lines * elements / piece <= kMost;
+  }
   /// Channels of a block of outputs that are one group's.
   int64_t OutputPiece() const { return WholePanels() ? kColumns : std::gcd(outputs, kColumns); }
   double WeightBytes() const { return static_cast<double>(groups * panels * Runs() * kTile * kLineBytes); }
@@ -573,6 +581,21 @@ void UnrollSome(Schedule& sch, const LoopRV& loop) {
   }
 }
 
+/// Writes out the pieces of a pixel's lines, where the places of their taps are divisions else. The loop over groups.
+LoopRV UnrollPieces(Schedule& sch, const Form& form, const LoopRV& line, const std::vector<LoopRV>& pixels,
+                    const LoopRV& piece) {
+  const std::vector<LoopRV> lines = sch.Split(line, {kRest, PrimExpr(form.lines)});
+  std::vector<LoopRV> order;
+  for (const LoopRV& loop : {lines[0], pixels[0], pixels[1], lines[1], piece}) {
+    if (loop.defined()) order.push_back(loop);
+  }
+  sch.Reorder(order);
+  for (const LoopRV& loop : {lines[1], piece}) {
+    if (loop.defined()) sch.Unroll(loop);
+  }
+  return lines[0];
+}
+
 /// The copy of lines; `work`: of what reads them, 0 where they are copied within its parallel loop.
 void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, const PrimExpr& pitch, double work) {
   const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, (strip,) line, pixel, element
@@ -580,10 +603,16 @@ void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, const 
   sch.Vectorize(units[1]);
   if (!form.is_static) return ScheduleOpenLines(sch, copy, pitch, work);
   const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, pitch});
-  UnrollSome(sch, pixels[1]);
+  LoopRV line = copy[1];
+  const bool own_loop = work > 0 || form.of_run * form.lines > 1;  // else it is that over runs
+  if (form.SmallPieces() && own_loop && line.defined()) {
+    line = UnrollPieces(sch, form, line, pixels, units[0]);
+  } else {
+    UnrollSome(sch, pixels[1]);
+  }
   if (work == 0) return;
   std::vector<LoopRV> outer;
-  for (const LoopRV& loop : {copy[0], copy[1], pixels[0]}) {
+  for (const LoopRV& loop : {copy[0], line, pixels[0]}) {
     if (loop.defined()) outer.push_back(loop);
   }
   FuseParallel(sch, outer, work);
