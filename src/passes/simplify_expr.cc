@@ -271,6 +271,35 @@ Expr DivideByDeviation(const Site& site) {
   return ops::CallOp("multiply", {site.arg(0), reciprocal}, Attrs(), site.call->span);
 }
 
+/// Whether `operand` has dimension `from_end` (1: the last) of a result, in which case the others may have one element.
+bool HasDimOf(const TensorTypeNode* result, size_t from_end, const TensorTypeNode* operand) {
+  if (from_end > operand->shape.size()) return false;
+  const PrimExpr& dim = operand->shape[operand->shape.size() - from_end];
+  return !IsAnyDim(dim) && ShapesEqual({dim}, {result->shape[result->shape.size() - from_end]});
+}
+
+/// x op broadcast_to(y), as of gates that exporters expand, where the operator broadcasts y as well.
+Expr DropBroadcast(const Site& site) {
+  const auto* type = site.type();
+  const bool broadcasts = PatternOf(site.call) == OpPatternKind::kBroadcast && !site.call->attrs.defined();
+  if (!broadcasts || site.call->args.size() != 2 || type == nullptr) return Expr();
+  for (size_t i = 0; i < 2; ++i) {
+    const CallNode *wide = AsCallOf(site.arg(i), "broadcast_to"), *before = AsCallOf(site.pre->args[i], "broadcast_to");
+    if (wide == nullptr || before == nullptr) continue;
+    const auto *narrow = before->args[0]->type_as<TensorTypeNode>(), *other = site.arg_type(1 - i);
+    if (narrow == nullptr || other == nullptr) continue;
+    bool same = true;
+    for (size_t d = 1; d <= type->shape.size() && same; ++d) {
+      same = HasDimOf(type, d, narrow) || HasDimOf(type, d, other);
+    }
+    if (!same) continue;
+    Array<Expr> args = site.call->args;
+    args.Set(i, wide->args[0]);
+    return Call(site.call->op, args, site.call->attrs, {}, site.call->span);
+  }
+  return Expr();
+}
+
 /// Taps at the edges of a convolution's window that meet nothing but padding (of a wide window over a small image, of
 /// wide dilation) are dropped.
 Expr DropDeadTaps(const Site& site) {
@@ -305,9 +334,9 @@ Expr DropDeadTaps(const Site& site) {
 }
 
 using Rule = Expr (*)(const Site& site);
-constexpr Rule kRules[] = {ConcretizeLike,        DropNeutralOperand, MergeReshapes,     MergeTransposes,
-                           MergeLayoutTransforms, JoinSplit,          DropCast,          ScalarOperand,
-                           PowerAsRoot,           DivideGate,         DivideByDeviation, DropDeadTaps};
+constexpr Rule kRules[] = {ConcretizeLike,    DropNeutralOperand, MergeReshapes, MergeTransposes, MergeLayoutTransforms,
+                           JoinSplit,         DropCast,           ScalarOperand, PowerAsRoot,     DivideGate,
+                           DivideByDeviation, DropBroadcast,      DropDeadTaps};
 
 class ExprSimplifier : public MixedModeMutator {
  public:

@@ -175,6 +175,24 @@ TEST(SimplifyExpr, MergesTransposes) {
              "fn (%x: Tensor[(2, 3, 4), float32]) { transpose(%x, axes=[2, 0, 1]) }");
 }
 
+TEST(SimplifyExpr, DropsBroadcastsThatOperatorsDo) {
+  ExpectPass(transform::SimplifyExpr(),
+             "fn (%x: Tensor[(1, 8, 4, 4), float32], %g: Tensor[(8, 1, 1), float32]) { "
+             "multiply(%x, broadcast_to(%g, shape=[1, 8, 4, 4])) }",
+             "fn (%x: Tensor[(1, 8, 4, 4), float32], %g: Tensor[(8, 1, 1), float32]) { multiply(%x, %g) }");
+  ExpectPass(transform::SimplifyExpr(),
+             "fn (%x: Tensor[(1, 4), float32], %y: Tensor[(3, 1), float32]) { "
+             "less(broadcast_to(%y, shape=[3, 4]), %x) }",
+             "fn (%x: Tensor[(1, 4), float32], %y: Tensor[(3, 1), float32]) { less(%y, %x) }");
+}
+
+TEST(SimplifyExpr, KeepsBroadcastsThatMakeTheResultLarger) {
+  const char* kept =
+      "fn (%x: Tensor[(1, 4), float32], %y: Tensor[(1, 1), float32]) { "
+      "multiply(%x, broadcast_to(%y, shape=[3, 4])) }";
+  ExpectPass(transform::SimplifyExpr(), kept, kept);
+}
+
 TEST(SimplifyExpr, JoinsParts) {
   const std::string x = "fn (%x: Tensor[(2, 6, 5, 4), float32]) { ";
   const std::string parts = x + "%0 = split(%x, indices_or_sections=3, axis=1); ";
