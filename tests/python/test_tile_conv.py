@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions on AMX's tile registers: written out in plain arithmetic, and by the instructions themselves (emulated
 where the processor lacks them, as in test_tiles.py)."""
+import inspect
 import json
 import re
 import subprocess
@@ -219,6 +220,38 @@ def test_open_sizes_of_groups_of_eight(tmp_path):
     model, inputs, expected = bytes_conv(88, (9, 10), 264, 1, 2, 0, 1, 1, 11)
     assert record_of(open_sizes(model, (2, 3)), WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path)
     np.testing.assert_array_equal(treadle.compile(model, target=WRITTEN_OUT).run(None, inputs)[0], expected)
+
+
+#: What a text may say of the convolution below, and what is wrong.
+REFUSED = [(dict(tile_groups=2), "2 groups of 0 input channels don't fill 32"),
+           (dict(tile_groups=2, group_inputs=16), "2 groups of 0 output channels don't fill 32"),
+           (dict(tile_groups=2**40, group_inputs=8, group_outputs=8), "groups of 8 input channels don't fill 32"),
+           (dict(tile_groups=2, group_inputs=2**62, group_outputs=16), "don't fill 32 in blocks of 16"),
+           (dict(tile_groups=2, group_inputs=16, group_outputs=2**62), "don't fill 32 in blocks of 16"),
+           (dict(tile_groups=0), "tile_groups"), (dict(groups=2), "groups be 1"), (dict(weight="1, 1, 1, 1, 1, 1"), "weight must be int32 of"),
+           (dict(kernel_size="[5, 5]"), "weight must be int32 of"), (dict(weight="2"), "weight"), (dict(channels=20), "20"),
+           (dict(data="1, 32, 6, 6", data_layout='"NCHW"'), "blocks of channels"), (dict(data="1, ?, 6, 6, 16"), "channels of data")]
+
+
+@pytest.mark.parametrize("changed, message", REFUSED)
+def test_groups_and_weights_of_a_text(changed, message):
+    """They were read unchecked: some ended the process."""
+    given = {"data": "1, 2, 6, 6, 16", "weight": "2, 1, 3, 3, 16, 16", "channels": 32, "kernel_size": "[3, 3]", "padding": "[1, 1, 1, 1]",
+             "data_layout": '"NCHW16c"', "out_layout": '"NCHW16c"', **changed}
+    data, weight = (given.pop(name) for name in ("data", "weight"))
+    attributes = ", ".join(f"{name}={value}" for name, value in given.items())
+    with pytest.raises(treadle.Error, match=message) as raised:
+        text = f"""#[version = "0.0.5"]
+            def @main(%x: Tensor[({data}), bfloat16], %w: Tensor[({weight}), int32]) {{ nn.contrib_tile_conv2d_pairs(%x, %w, {attributes}) }}"""
+        treadle.relay.build(treadle.parser.parse(text), target=WRITTEN_OUT)
+    assert not isinstance(raised.value, treadle.InternalError)
+
+
+@pytest.mark.parametrize("op", ["nn.contrib_tile_conv2d_pairs", "qnn.contrib_tile_conv2d"])
+def test_attributes_are_named_once(op):
+    """Those of Conv2DAttrs were registered twice, and the functions of Python had no signature."""
+    package, name = op.split(".")
+    assert "tile_groups" in inspect.signature(getattr(getattr(treadle.relay.op, package), name)).parameters
 
 
 def test_images_of_no_rows(tmp_path):

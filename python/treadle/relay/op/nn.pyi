@@ -207,8 +207,8 @@ def contrib_tile_attention(query: ExprLike, key: ExprLike, value: ExprLike, mask
 
 def contrib_tile_conv2d_pairs(data: ExprLike, weight: ExprLike, strides: Sizes = (1, 1), padding: Sizes = (0, 0),
         dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None, kernel_size: Sizes | None = None,
-        data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void'
-        ) -> Expr:
+        data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '', out_dtype: DTypeLike = 'void',
+        tile_groups: int = 1, group_inputs: int = 0, group_outputs: int = 0) -> Expr:
     """Convolution of channel-blocked bfloat16 by products of tiles."""
 
 def contrib_tile_dense_pairs(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void'

@@ -112,7 +112,7 @@ def contrib_round_clip(data: ExprLike, a_min: float = ..., a_max: float = ..., d
 def contrib_tile_conv2d(data: ExprLike, weight: ExprLike, pad_value: ExprLike, strides: Sizes = (1, 1),
         padding: Sizes = (0, 0), dilation: Sizes = (1, 1), groups: int = 1, channels: int | None = None,
         kernel_size: Sizes | None = None, data_layout: str = 'NCHW', kernel_layout: str = 'OIHW', out_layout: str = '',
-        out_dtype: DTypeLike = 'void') -> Expr:
+        out_dtype: DTypeLike = 'void', tile_groups: int = 1, group_inputs: int = 0, group_outputs: int = 0) -> Expr:
     """Convolution of channel-blocked bytes by products of tiles."""
 
 def contrib_tile_dense(data: ExprLike, weight: ExprLike, units: int | None = None, out_dtype: DTypeLike = 'void'

@@ -61,7 +61,6 @@ class TileConv2DAttrs : public Conv2DAttrs {
   TREADLE_NODE(TileConv2DAttrs, Conv2DAttrs, "relay.attrs.TileConv2DAttrs")
   template <typename R>
   static void Reflect(R& r) {
-    Conv2DAttrs::Reflect(r);
     r.Field("tile_groups", &TileConv2DAttrs::tile_groups).Doc("Groups of channels, once some are merged").AtLeast(1);
     r.Field("group_inputs", &TileConv2DAttrs::group_inputs).Doc("Input channels of each; 0: all").AtLeast(0);
     r.Field("group_outputs", &TileConv2DAttrs::group_outputs).Doc("Output channels of each; 0: all").AtLeast(0);
@@ -287,6 +286,21 @@ PrimExpr OfRun(const Form& form, int64_t channels, const PrimExpr& block, const 
   return tir::if_then_else(piece < Index(channels / few), sum, tir::make_zero(sum->dtype));
 }
 
+/// Refuses weights of other sizes than the form has: they may be those of a text.
+void CheckWeight(const Form& form, const Tensor& kernel) {
+  const Array<PrimExpr> wanted{Index(form.groups * form.panels),
+                               Index(form.lines),
+                               Index(form.taps_h),
+                               Index(form.taps_w),
+                               Index(kLineWords),
+                               Index(kColumns)};
+  bool same = kernel->dtype == DataType::Int(32) && kernel.ndim() == wanted.size();
+  for (size_t d = 0; same && d < wanted.size(); ++d) same = DimValue(kernel->shape[d]) == DimValue(wanted[d]);
+  if (same) return;
+  throw ShapeError(
+      StrCat("weight must be int32 of ", ShapeText(wanted), ", not ", kernel->dtype, " of ", ShapeText(kernel->shape)));
+}
+
 /// data (N, IC/ib, H, W, ib); weight (OC/16, lines, taps of the kernel, 16 words, 16); a third operand is what pads
 /// hold (else zeros). Result: (N, OC/16, OH, OW, 16).
 Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -296,6 +310,7 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const Problem problem = ProblemOf(a, data, kernel, type);
   const auto& p = *problem.as<ConvProblemNode>();
   const Form form(p, p.ic_block);
+  CheckWeight(form, kernel);
   const DataType dtype = data->dtype;
   const PrimExpr pad = inputs.size() > 2 ? inputs[2](Array<PrimExpr>{}) : tir::make_zero(dtype);
   const Extents extents(form, type);
@@ -654,11 +669,34 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
 // ---- Registration ----
 
-Type ByteInfer(const InferContext& context) { return PackedConvInfer(context, DataType::UInt(8), DataType::Int(32)); }
-
-Type PairInfer(const InferContext& context) {
-  return PackedConvInfer(context, DataType::BFloat(16), DataType::Float(32));
+/// Refuses channels that the groups don't fill but for a rest of the last block: computations read them unchecked.
+void CheckGroups(const std::string& what, int64_t groups, int64_t each, int64_t channels, int64_t block) {
+  const bool fits = each > 0 && each <= channels / groups && RoundUp(groups * each, block) == channels;
+  if (fits) return;
+  throw ShapeError(
+      StrCat(groups, " groups of ", each, " ", what, " channels don't fill ", channels, " in blocks of ", block));
 }
+
+Type TileInfer(const InferContext& context, DataType dtype, DataType sum) {
+  constexpr size_t kBlockedRank = 5;
+  Type result = PackedConvInfer(context, dtype, sum);
+  const auto* a = context.attrs<TileConv2DAttrs>();
+  const Array<PrimExpr>&data = context.Tensor(0, "data")->shape, &out = result.as<TensorTypeNode>()->shape;
+  CheckRank(context.Tensor(1, "weight"), kBlockedRank + 1, "weight");
+  if (data.size() != kBlockedRank || out.size() != kBlockedRank || DimValue(out[4]) != kColumns || a->groups != 1) {
+    throw ShapeError("data and result must have blocks of channels, the result's of 16, and groups be 1");
+  }
+  const int64_t block = DimValue(data[4]);
+  if (DimValue(data[1]) < 1 || block < 1) throw ShapeError("the channels of data must be known, and be at least 1");
+  if (a->tile_groups == 1) return result;
+  CheckGroups("input", a->tile_groups, a->group_inputs, DimValue(data[1]) * block, block);
+  CheckGroups("output", a->tile_groups, a->group_outputs, DimValue(out[1]) * kColumns, kColumns);
+  return result;
+}
+
+Type ByteInfer(const InferContext& context) { return TileInfer(context, DataType::UInt(8), DataType::Int(32)); }
+
+Type PairInfer(const InferContext& context) { return TileInfer(context, DataType::BFloat(16), DataType::Float(32)); }
 
 /// Multiply-adds of the groups once they are merged.
 double Macs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
