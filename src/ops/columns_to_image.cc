@@ -43,9 +43,10 @@ Type ColumnsToImageInfer(const InferContext& context) {
   Array<PrimExpr> shape{columns->shape[0], columns->shape[1]};
   for (size_t d = 0; d < rank; ++d) {
     const PrimExpr &window = columns->shape[2 + d], &places = columns->shape[2 + rank + d];
-    const int64_t fixed = 1 - a->dilation[d] - a->strides[d] - a->padding[d] - a->padding[rank + d];
-    const PrimExpr size =
-        DimAdd(DimAdd(DimMul(places, Dim(a->strides[d])), DimMul(window, Dim(a->dilation[d]))), Dim(fixed));
+    const PrimExpr taken =
+        DimAdd(DimAdd(Dim(a->dilation[d]), Dim(a->strides[d])), DimAdd(Dim(a->padding[d]), Dim(a->padding[rank + d])));
+    const PrimExpr moved = DimAdd(DimMul(places, Dim(a->strides[d])), DimMul(window, Dim(a->dilation[d])));
+    const PrimExpr size = DimAdd(moved, DimSub(Dim(1), taken));
     if (AsConstInt(size) != nullptr && DimValue(size) < 0) {
       throw ShapeError(StrCat("padding removes more than all of spatial dimension ", d));
     }
@@ -109,9 +110,9 @@ class Images {
   }
 
   tir::Stmt All() const {
-    const PrimExpr channels = out_->shape[1];
+    const PrimExpr channels = tir::max(out_->shape[1], Index(1));  // a divisor, even where there are no planes
     return LoopNest(
-        {out_->shape[0] * channels}, "plane",
+        {out_->shape[0] * out_->shape[1]}, "plane",
         [&](const Array<PrimExpr>& plane) -> tir::Stmt {
           const Array<PrimExpr> at{tir::floordiv(plane[0], channels), tir::floormod(plane[0], channels)};
           Array<PrimExpr> outer;

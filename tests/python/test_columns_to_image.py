@@ -91,3 +91,22 @@ def test_infinities_stay_where_they_are():
     model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
     y = model.run(None, {"x": x})[0]
     assert np.isinf(y[0, 0, 1, 2]) and np.isfinite(y).sum() == 19
+
+
+def summed(shape, padding):
+    text = f"""#[version = "0.0.5"]
+        def @main(%c: Tensor[{shape}, float32]) {{
+            nn.contrib_columns_to_image(%c, strides=[1, 1], dilation=[1, 1], padding={padding}) }}"""
+    return treadle.relay.build(treadle.parser.parse(text), target="llvm")
+
+
+def test_images_of_no_channels():
+    """Their number, which is known, is a divisor."""
+    executor = treadle.contrib.graph_executor.GraphModule(summed((2, 0, 3, 3, 4, 4), [0] * 4)["default"](treadle.cpu()))
+    executor.run()
+    assert executor.get_output(0).numpy().shape == (2, 0, 6, 6)
+
+
+def test_padding_that_overflows():
+    with pytest.raises(treadle.Error, match="overflows"):
+        summed((1, 2, 3, 3, 4, 4), [2**63 - 1] * 4)
