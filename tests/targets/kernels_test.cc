@@ -265,9 +265,12 @@ TEST(Tiles, PlansOfConvolutionsAreThoseOfTheirSpace) {
   EXPECT_EQ(BestField("qnn_conv2d.tiles", OfBytes(Conv(3, 224, 64, 7, 2)), "amx", "ic_block"), 4);
   EXPECT_EQ(why_not(Conv(512, 1, 512, 3)), "1 outputs");
   EXPECT_EQ(why_not(Grouped(32, 256, 56, 256, 3)), "");
-  EXPECT_EQ(why_not(Grouped(3, 240, 56, 240, 3)), "3 groups don't fill tiles");
+  EXPECT_EQ(why_not(Grouped(3, 240, 56, 240, 3)), "");
+  EXPECT_EQ(why_not(Grouped(5, 120, 28, 120, 3)), "");
+  EXPECT_EQ(why_not(Grouped(3, 60, 56, 60, 3)), "3 groups don't fill tiles");
   EXPECT_EQ(why_not(Grouped(32, 64, 56, 64, 3)), "32 groups don't fill tiles");
-  for (const Problem& problem : {Conv(64, 56, 64, 3), Conv(48, 30, 80, 3, 2), Conv(1024, 14, 256, 1)}) {
+  for (const Problem& problem :
+       {Conv(64, 56, 64, 3), Conv(48, 30, 80, 3, 2), Conv(1024, 14, 256, 1), Grouped(5, 120, 28, 120, 3)}) {
     const Problem bytes = OfBytes(problem);
     ASSERT_EQ(kernel.why_not(bytes, machine), "");
     for (const Plan& plan : kernel.space(bytes, machine)) {
@@ -285,6 +288,8 @@ TEST(Tiles, PlansOfConvolutionsAreThoseOfTheirSpace) {
   EXPECT_EQ(refused(4, 16), "4 panels don't divide 6");
   EXPECT_EQ(refused(0, 16), "0 panels don't divide 6");
   EXPECT_EQ(refused(3, 4), "blocks of 4 channels");
+  const Plan part = schedule::PlanFromJson(R"({"type":"schedule.TileConvPlan","ic_block":16,"nc":1,"ahead":false})");
+  EXPECT_EQ(kernel.why_not_plan(OfBytes(Grouped(5, 120, 28, 120, 3)), machine, part), "1 panels aren't a group's 2");
 }
 
 TEST_P(EveryMachine, PixelsInOneRowAreForChannelsWithoutBlocks) {
