@@ -30,7 +30,7 @@ void CheckOperand(const InferContext& context, int i, DataType dtype, const Arra
 
 Type Infer(const InferContext& context) {
   const auto* weight = context.Tensor(kByteWeight, "weight");
-  context.attrs<RecurrentAttrs>();
+  CheckResetsState(context, RecurrentCell::kLstm);
   CheckRank(weight, 2, "weight");
   const int64_t units = DimValue(weight->shape[0]);
   if (units < 1) {

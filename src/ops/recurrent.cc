@@ -30,7 +30,7 @@ void CheckShape(const InferContext& context, const TensorTypeNode* type, const A
 template <RecurrentCell kCell>
 Type Infer(const InferContext& context) {
   const auto *x = context.Tensor(kRecurrentX, "x"), *weight = context.Tensor(kRecurrentWeight, "weight");
-  context.attrs<RecurrentAttrs>();
+  CheckResetsState(context, kCell);
   const Type result = InferRecurrent(context, kCell);
   const PrimExpr& units = OutTensor(result)->shape[2];
   CheckSameDType(x, weight);
@@ -149,6 +149,11 @@ void RegisterCell(const char* name, const char* text) {
 }
 
 }  // namespace
+
+void CheckResetsState(const InferContext& context, RecurrentCell cell) {
+  const bool resets = context.attrs<RecurrentAttrs>()->resets_state;
+  if (resets && cell != RecurrentCell::kGru) throw Error("resets_state is an attribute of nn.gru only");
+}
 
 Type InferRecurrent(const InferContext& context, RecurrentCell cell) {
   const auto* x = context.Tensor(kRecurrentX, "x");

@@ -25,6 +25,8 @@ constexpr int StateOperand(RecurrentCell cell) { return cell == RecurrentCell::k
 /// Checks all operands but the weight, and gives the results' types: the states h of all steps (steps, batch, units),
 /// the last h and, of LSTM, c (batch, units).
 Type InferRecurrent(const InferContext& context, RecurrentCell cell);
+/// Error where the attributes (RecurrentAttrs) ask a cell other than GRU to reset its state.
+void CheckResetsState(const InferContext& context, RecurrentCell cell);
 
 // Of one unit; `sums` of each gate, of what x gives and the products with the state.
 /// The new c, and h, which follows from it.

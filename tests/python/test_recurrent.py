@@ -50,6 +50,15 @@ def check(model, compiled, feeds):
         np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_lstm_has_no_state_to_reset():
+    text = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(2, 1, 16), float32], %w: Tensor[(16, 4), float32], %s: Tensor[(1, 4), float32]) {
+      nn.lstm(%x, %w, %s, %s, resets_state=True)
+    }"""
+    with pytest.raises(treadle.error.TreadleError, match="resets_state is an attribute of nn.gru only"):
+        treadle.relay.transform.InferType()(treadle.parser.parse(text))
+
+
 @pytest.mark.parametrize("op", ["LSTM", "GRU", RESETTING])
 @pytest.mark.parametrize("target, hidden", [("llvm", 3), ("llvm", 16), ("llvm", 37), ("llvm -mcpu=x86-64-v3", 37), ("stackvm", 19),
                                             ("c", 19)])

@@ -9,9 +9,15 @@
 // channels (first layers), of the taps of one kernel row, whose pixels are contiguous. Of long rows these aren't
 // copied: the rows of a tile are read from the padded input, each from a pixel further on, so that they overlap.
 //
-// As many groups become one as fill lines and panels; weights between the channels of different ones are zeros. Where
-// groups still don't end with blocks of channels, a line has channels of one alone, and each has panels of its own: the
-// results of a run of groups, which does end with a block, are put together.
+// As many groups become one as have the fewest products of tiles; weights between the channels of different ones are
+// zeros. Where groups still don't end with blocks of channels, a line has channels of one alone, and each has panels of
+// its own, the last of which isn't full: the results of several groups, the last of which ends with a block, are
+// joined. Of groups of 24 bfloat16, in blocks of 16 (pieces of 8 channels are what a block and a group have in common):
+//
+//   blocks of the input  [ 0 .. 15 ][16 .. 31 ][32 .. 47 ]
+//   lines                [ 0 .. 23, 8 zeros ][24 .. 47, 8 zeros ]
+//   panels               [ 0 .. 15 ][16 .. 23, -][24 .. 39 ][40 .. 47, -]
+//   blocks of the result [ 0 .. 15 ][16 .. 31 ][32 .. 47 ]     of two joined groups
 //
 // Of images whose size only the run knows, strips have lines of their own, in which taps along H lie, too, so that
 // nothing but the number of pixels depends on the size. A strip's pixels are computed in chunks, the last of which has
@@ -81,7 +87,7 @@ struct Form {
   int64_t groups;           ///< once they are merged
   int64_t batch, block;     ///< block: channels of a block of the data
   int64_t piece, pieces;    ///< channels of a block that are one group's; so many are a group
-  int64_t outputs, of_run;  ///< channels of a group; groups whose outputs end with a block
+  int64_t outputs, joined;  ///< channels of a group; groups whose results are joined
   int64_t kh, kw, pitch;    ///< the kernel; pixels from one row of outputs to the next
   int64_t stride_h, stride_w, dilation_h, dilation_w;
   int64_t unit;                      ///< elements that are copied at a time
@@ -104,7 +110,7 @@ struct Form {
         piece(groups > 1 ? std::gcd(p.ic / groups, block) : block),
         pieces(CeilDiv(p.ic / groups, piece)),
         outputs(p.oc / groups),
-        of_run(GroupsOfRun(groups, outputs)),
+        joined(JoinedGroups(groups, outputs)),
         kh(p.kh),
         kw(p.kw),
         stride_h(p.stride_h),
@@ -164,7 +170,7 @@ struct Form {
   double WeightBytes() const { return static_cast<double>(groups * panels * Runs() * kTile * kLineBytes); }
 
  private:
-  static int64_t GroupsOfRun(int64_t groups, int64_t outputs) {
+  static int64_t JoinedGroups(int64_t groups, int64_t outputs) {
     const int64_t fewest = kColumns / std::gcd(outputs, kColumns);
     return groups % fewest == 0 ? fewest : groups;
   }
@@ -273,8 +279,8 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Extents& extent
 }
 
 /// Channel `lane` of block `block` of `channels`, where groups share blocks: a few channels at a time are one group's.
-PrimExpr OfRun(const Form& form, int64_t channels, const PrimExpr& block, const PrimExpr& lane,
-               const std::function<PrimExpr(PrimExpr group, PrimExpr panel, PrimExpr lane)>& at) {
+PrimExpr OfJoined(const Form& form, int64_t channels, const PrimExpr& block, const PrimExpr& lane,
+                  const std::function<PrimExpr(PrimExpr group, PrimExpr panel, PrimExpr lane)>& at) {
   const int64_t few = form.OutputPiece(), of_block = kColumns / few, of_group = form.outputs / few;
   const PrimExpr piece = block * Index(of_block) + tir::floordiv(lane, Index(few));
   const PrimExpr in_group = tir::floormod(piece, Index(of_group));
@@ -354,7 +360,7 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
       const PrimExpr panels = Index(form.panels);
       return at(tir::floordiv(PrimExpr(i[1]), panels), tir::floormod(PrimExpr(i[1]), panels), i[4]);
     }
-    return OfRun(form, p.oc, i[1], i[4], at);
+    return OfJoined(form, p.oc, i[1], i[4], at);
   };
   return {te::Compute(type->shape, output, "conv2d_tiles_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
 }
@@ -490,8 +496,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const double near = copied / static_cast<double>(plan.ahead ? 1 : strips);
   if (near > l2) work += copied * static_cast<double>(1 + groups) * machine.beyond_l2_cycles_per_byte;
   // Of rows that are longer than a strip should be: they aren't divided.
-  const auto sums = static_cast<double>(form.rows * plan.nc * kLineBytes);
-  if (sums > l2) work += 2 * sums * static_cast<double>(strips * groups) * machine.beyond_l2_cycles_per_byte;
+  const auto sums = static_cast<double>(form.rows * plan.nc * form.joined * kLineBytes);
+  const auto times = static_cast<double>(strips * groups / form.joined);
+  if (sums > l2) work += 2 * sums * times * machine.beyond_l2_cycles_per_byte;
   const double memory = weights * machine.weight_cycles_per_byte;
   const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
   const int64_t threads = ModelledThreads(machine);
@@ -619,7 +626,7 @@ void ScheduleLines(Schedule& sch, const BlockRV& lines, const Form& form, const 
   if (!form.is_static) return ScheduleOpenLines(sch, copy, pitch, work);
   const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, pitch});
   LoopRV line = copy[1];
-  const bool own_loop = work > 0 || form.of_run * form.lines > 1;  // else it is that over runs
+  const bool own_loop = work > 0 || form.joined * form.lines > 1;  // else it is that over groups
   if (form.SmallPieces() && own_loop && line.defined()) {
     line = UnrollPieces(sch, form, line, pixels, units[0]);
   } else {
@@ -642,11 +649,11 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   const std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
   const std::vector<LoopRV> strip = sch.Split(out[2], {kRest, PrimExpr(form.strip_rows)});
-  // Of groups that share blocks, the blocks of a run.
-  const int64_t blocks = form.WholePanels() ? plan.nc : CeilDiv(form.outputs * form.of_run, kColumns);
+  // Of groups that share blocks, the blocks of those that are joined.
+  const int64_t blocks = form.WholePanels() ? plan.nc : CeilDiv(form.outputs * form.joined, kColumns);
   const int64_t parts = form.WholePanels() ? form.panels / plan.nc : 1;
   const std::vector<LoopRV> panels =
-      sch.Split(out[1], {PrimExpr(form.groups / form.of_run), PrimExpr(parts), PrimExpr(blocks)});
+      sch.Split(out[1], {PrimExpr(form.groups / form.joined), PrimExpr(parts), PrimExpr(blocks)});
   sch.Reorder({strip[0], panels[0], panels[1], panels[2], strip[1], out[3], out[4]});
   sch.ComputeAt(block, panels[1]);
   const std::vector<LoopRV> axes =
