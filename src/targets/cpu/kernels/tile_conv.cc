@@ -497,8 +497,8 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   if (near > l2) work += copied * static_cast<double>(1 + groups) * machine.beyond_l2_cycles_per_byte;
   // Of rows that are longer than a strip should be: they aren't divided.
   const auto sums = static_cast<double>(form.rows * plan.nc * form.joined * kLineBytes);
-  const auto times = static_cast<double>(strips * groups / form.joined);
-  if (sums > l2) work += 2 * sums * times * machine.beyond_l2_cycles_per_byte;
+  const int64_t times = strips * groups / form.joined;
+  if (sums > l2) work += 2 * sums * static_cast<double>(times) * machine.beyond_l2_cycles_per_byte;
   const double memory = weights * machine.weight_cycles_per_byte;
   const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
   const int64_t threads = ModelledThreads(machine);
