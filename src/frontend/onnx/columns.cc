@@ -13,31 +13,7 @@ using IntList = std::vector<int64_t>;
 /// Sums of more terms take code for each.
 constexpr int64_t kMaxShifts = 64;
 
-/// The numbers that all terms are known to be.
-std::optional<IntList> KnownNumbers(NodeImport& n, const std::vector<Term>& terms) {
-  IntList numbers;
-  for (const Term& term : terms) {
-    const auto known = n.KnownElements(term);
-    if (!known) return std::nullopt;
-    numbers.push_back(known->front());
-  }
-  return numbers;
-}
-
-/// Padding by which the image has its size; nothing where a size isn't known.
-std::optional<IntList> PaddingOf(NodeImport& n, const BlockPlaces& at, const std::vector<Term>& places) {
-  const auto image = KnownNumbers(n, at.image), block = KnownNumbers(n, at.block), before = KnownNumbers(n, at.before),
-             count = KnownNumbers(n, places);
-  if (!image || !block || !before || !count) return std::nullopt;
-  IntList padding = *before;
-  for (size_t d = 0; d < image->size(); ++d) {
-    const int64_t whole = ((*count)[d] - 1) * at.strides[d] + ((*block)[d] - 1) * at.dilations[d] + 1;
-    padding.push_back(whole - (*before)[d] - (*image)[d]);
-  }
-  return padding;
-}
-
-/// By the operator for sizes of any kind.
+/// By the operator for sizes of any kind, which DynamicToStatic replaces where they are known.
 Term SummedColumns(NodeImport& n, const Term& x, const BlockPlaces& at, const std::vector<Term>& places) {
   Term taps = IntNum(n, 1);
   for (const Term& size : at.block) taps = taps * size;
@@ -45,10 +21,6 @@ Term SummedColumns(NodeImport& n, const Term& x, const BlockPlaces& at, const st
   dims.insert(dims.end(), at.block.begin(), at.block.end());
   dims.insert(dims.end(), places.begin(), places.end());
   const Term columns = ReshapeTo(x, dims);
-  if (const auto padding = PaddingOf(n, at, places)) {
-    return {n, n.Call("nn.contrib_columns_to_image", {columns},
-                      {{"strides", at.strides}, {"dilation", at.dilations}, {"padding", *padding}})};
-  }
   return {n, n.Call("dyn.nn.contrib_columns_to_image", {columns, Stack(at.image), Stack(at.before)},
                     {{"strides", at.strides}, {"dilation", at.dilations}})};
 }
