@@ -109,6 +109,13 @@ def test_parts_without_elements_add_nothing(shapes, axis, dynamic, target, level
 
 
 @pytest.mark.parametrize("dynamic, target, level", FORMS)
+def test_bias_of_products_of_no_terms_is_scaled(dynamic, target, level):
+    node = helper.make_node("Gemm", ["x", "w", "c"], ["y"], beta=2.0, transB=1)
+    inputs = {"x": floats(3, 0), "w": floats(2, 0), "c": np.array([-1.5, 4], "float32")}
+    np.testing.assert_array_equal(run(model([node], inputs, {}, dynamic), inputs, target, level), [[-3, 8]] * 3)
+
+
+@pytest.mark.parametrize("dynamic, target, level", FORMS)
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_are_empty_or_zero(name, dynamic, target, level):
     nodes, inputs, constants, shape = RESULTS[name]
