@@ -4,6 +4,7 @@
 // each pixel adds to each element of its window, and these columns are added up where the windows stand.
 #include <algorithm>
 
+#include "ops/infer.h"
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
 #include "treadle/ops/attrs/conv.h"
@@ -18,14 +19,6 @@ using Ints = std::vector<int64_t>;
 
 bool HasEmptyDim(const Array<PrimExpr>& shape) {
   return std::any_of(shape.begin(), shape.end(), [](const PrimExpr& dim) { return tir::is_zero(dim); });
-}
-
-/// For each spatial dimension, of a list that may have one entry for all, or one for both ends.
-Ints Entries(Ints list, size_t count) {
-  if (list.size() == 1) list.resize(count, list[0]);
-  if (2 * list.size() == count)
-    list.insert(list.end(), list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count / 2));
-  return list;
 }
 
 /// One call that is rewritten.
@@ -104,9 +97,9 @@ struct TransposedConv {
     return ops::CallWith<ops::ColumnsToImageAttrs>("nn.contrib_columns_to_image", {apart}, [&](auto& attrs) {
       attrs.strides = a->strides;
       attrs.dilation = a->dilation;
-      attrs.padding = Entries(a->padding, 2 * rank());
-      const Ints added = Entries(a->output_padding, rank());
-      for (size_t d = 0; d < rank(); ++d) attrs.padding[rank() + d] -= added[d];
+      attrs.padding = ops::NormalizePadding(a->padding, rank(), true);
+      const bool same = a->output_padding.size() == 1;
+      for (size_t d = 0; d < rank(); ++d) attrs.padding[rank() + d] -= a->output_padding[same ? 0 : d];
     });
   }
 };
