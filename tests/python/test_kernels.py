@@ -110,6 +110,37 @@ def test_plans_of_a_space_compute_the_same(name):
         layer.run("\n".join([*lines, line]))
 
 
+def open_pointwise():
+    """A convolution of single pixels in images of any size: its model, its weight and its problem."""
+    w = (np.random.default_rng(5).standard_normal((64, 512, 1, 1)) * 0.1).astype(np.float32)
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "layer",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("b", 512, "h", "w"))],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model, w, {**conv_problem(512, 8, 64, 1), **dict.fromkeys(("batch", "ih", "iw", "oh", "ow"), -1)}
+
+
+def test_pixels_of_images_of_any_size_are_computed_in_strips():
+    _, _, problem = open_pointwise()
+    plans = [json.loads(str(plan)) for plan in plans_of("conv2d.direct", json.dumps(problem), V3)]
+    assert {plan["ic_chunk"] > 0 for plan in plans} == {False, True}
+    assert all(plan["oh_block"] >= 16 * plan["tile_ow"] and plan["oh_block"] % plan["tile_ow"] == 0 for plan in plans)
+
+
+@pytest.mark.parametrize("chunks", [False, True])
+def test_strips_of_any_number_of_pixels_compute_the_same(chunks):
+    model, w, problem = open_pointwise()
+    plans = [json.loads(str(plan)) for plan in plans_of("conv2d.direct", json.dumps(problem), V3)]
+    plan = next(plan for plan in plans if (plan["ic_chunk"] > 0) == chunks)
+    strip = 2 * plan["tile_ow"]
+    record = json.dumps({"problem": problem, "kernel": "conv2d.direct", "plan": {**plan, "oh_block": strip}})
+    compiled = treadle.compile(model, target=V3, pass_config={"schedule.plans": record})
+    for shape in [(1, 1), (1, strip), (5, 3), (2, strip - 1), (7, 2 * strip + 3)]:
+        x = np.random.default_rng(7).standard_normal((2, 512, *shape)).astype(np.float32)
+        (y,) = compiled.run(None, {"x": x})
+        np.testing.assert_allclose(y, np.einsum("bchw,oc->bohw", x.astype(np.float64), w[:, :, 0, 0]), rtol=1e-3, atol=1e-3)
+
+
 def row_problem(ic, size, oc, kernel, groups, pad):
     """The problem of a convolution that stays in NCHW."""
     problem = conv_problem(ic, size, oc, kernel, groups)

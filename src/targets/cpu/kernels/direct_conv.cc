@@ -101,7 +101,8 @@ class DirectConvPlanNode : public PlanNode {
   TREADLE_NODE(DirectConvPlanNode, PlanNode, "schedule.DirectConvPlan")
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("oh_block", &DirectConvPlanNode::oh_block).Doc("rows of outputs in a strip");
+    r.Field("oh_block", &DirectConvPlanNode::oh_block)
+        .Doc("rows of outputs in a strip; outputs, where all of an image of dynamic size are one row");
     r.Field("tile_ow", &DirectConvPlanNode::tile_ow).Doc("register tile: neighbouring outputs");
     r.Field("tile_oc", &DirectConvPlanNode::tile_oc).Doc("register tile: blocks of output channels");
     r.Field("oc_group", &DirectConvPlanNode::oc_group)
@@ -179,6 +180,17 @@ bool PadsByGroups(const ConvSizes& s, const DirectConvPlanNode& plan) {
 /// channels, and a layout to be changed with the padding.
 bool StripsMayPad(const ConvProblemNode& p) {
   return HasPadding(p) && p.is_static() && p.groups == 1 && p.ic_block != 0;
+}
+
+/// Whether the size is dynamic, and all outputs one row: strips are outputs of it.
+bool OpenStrips(const ConvSizes& s) { return s.fused_spatial && (s.oh < 0 || s.ow < 0); }
+
+/// Outputs of such a strip: the inputs and the results of a pass stay in the L2 cache. So many tiles make up for
+/// loading the weights again; in images of fewer, each one more that isn't there is counted nevertheless.
+int64_t OpenStrip(const ConvSizes& s, int64_t tile_ow, const Machine& machine) {
+  constexpr int64_t kLeastTiles = 16, kMostTiles = 32;
+  const int64_t bytes = 4 * (s.ic_blocks * s.macs_per_ic_block + s.oc_block);
+  return std::clamp(machine.l2_bytes * 6 / 10 / bytes / tile_ow, kLeastTiles, kMostTiles) * tile_ow;
 }
 
 /// Tiles of a strip of `oh_block` rows that use the same weights.
@@ -341,6 +353,7 @@ void AddPlans(const ConvSizes& s, const ConvSizes& usual, bool skip_padding, boo
     const RegisterTile tile = dynamic ? ChooseDynamicTile(width, s.oc_block, s.oc_blocks_per_group, machine)
                                       : ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
     const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
+    if (OpenStrips(s)) rows = OpenStrip(usual, tile.width, machine);
     add(rows, tile, 1, 0);
     if (strips_pad && rows < s.oh) add(rows, tile, 1, 0, true);
     if (chunk == 0 || (!dynamic && s.RowWidth(rows) == 1)) return;
@@ -386,7 +399,8 @@ std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Pla
   if (plan.skip_padding && !CanSkipPadding(*problem.as<ConvProblemNode>())) return "no channels only pad blocks";
   const ConvSizes s = SizesOf(*problem.as<ConvProblemNode>(), plan.skip_padding);
   const bool dynamic = s.oh < 0 || s.ow < 0;
-  if (dynamic ? plan.oh_block != s.oh : plan.oh_block < 1 || plan.oh_block > s.oh) {
+  const bool open_strip = OpenStrips(s) && plan.oh_block > 0;
+  if (dynamic ? plan.oh_block != s.oh && !open_strip : plan.oh_block < 1 || plan.oh_block > s.oh) {
     return StrCat("strips of ", plan.oh_block, " rows, of ", s.oh);
   }
   if (plan.tile_oc < 1 || s.oc_blocks_per_group % plan.tile_oc != 0) {
@@ -532,12 +546,18 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   loops.steps = StepsAtOnce({plan.tile_ow, plan.tile_oc}, s.oc_block, machine, s.selects);
   const BlockRV pad = stages.Find("pad");
   const bool by_groups = pad.defined() && PadsByGroups(s, plan);
-  if (plan.oh_block < s.oh && !by_groups) {
+  const bool open_strips = OpenStrips(s) && plan.oh_block > 0;
+  if (plan.oh_block < s.oh && !open_strips && !by_groups) {
     std::vector<LoopRV> parts = sch.Split(out[2], {kRest, PrimExpr(plan.oh_block)});
     loops.strip = parts[0];
     out[2] = parts[1];
   }
   loops.row = s.fused_spatial ? sch.Fuse({out[2], out[3]}) : out[3];
+  if (open_strips) {
+    std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(plan.oh_block)});
+    loops.strip = parts[0];
+    loops.row = parts[1];
+  }
   loops.weight_reuse = UsualWeightReuse(*problem.as<ConvProblemNode>(), plan);
   loops.channels = sch.Split(out[1], {kRest, PrimExpr(plan.tile_oc * plan.oc_group)});
   // The inner of the two stays in registers while the outer passes.
