@@ -436,9 +436,10 @@ struct ConvLoops {
   LoopRV strip, row;             ///< strip is null where there is one; the row that tiles divide
   std::vector<LoopRV> channels;  ///< groups of blocks, blocks
   int64_t tile_ow = 1, tile_oc = 1, oc_group = 1, ic_chunk = 0;
-  std::vector<int> unrolled;  ///< axes of the block's output
-  int64_t weight_reuse = 1;   ///< tiles that use the same weights
-  int64_t steps = 1;          ///< of the sums that are written out
+  std::vector<int> unrolled;    ///< axes of the block's output
+  int64_t weight_reuse = 1;     ///< tiles that use the same weights
+  int64_t prefetch_within = 0;  ///< tiles in which the next weights are prefetched; 0: all of a strip
+  int64_t steps = 1;            ///< of the sums that are written out
 
   /// The loops that threads divide.
   std::vector<LoopRV> Outer() const {
@@ -485,7 +486,7 @@ void ScheduleAtOnce(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, con
   int64_t divided = 1;
   for (const LoopRV& loop : outer) divided *= std::max<int64_t>(1, Extent(sch, loop));
   const bool many = divided >= kMinParallel;
-  if (many) PrefetchWeights(sch, conv.block, parts[0], loops.weight_reuse);
+  if (many) PrefetchWeights(sch, conv.block, parts[0], loops.weight_reuse, false, loops.prefetch_within);
   if (conv.spatial_axes == 2 && !many) outer.push_back(out[2]);
   if (conv.spatial_axes == 1 && !many) outer.push_back(parts[0]);
   FuseParallel(sch, outer, work);
@@ -524,7 +525,7 @@ void ScheduleInChunks(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, d
   sch.Vectorize(axes[static_cast<size_t>(lanes)]);
   sch.Unroll(parts[1]);
   if (blocks.defined()) sch.Unroll(blocks);
-  PrefetchWeights(sch, partial, parts[0], loops.weight_reuse);
+  PrefetchWeights(sch, partial, parts[0], loops.weight_reuse, false, loops.prefetch_within);
   sch.DecomposeReduction(conv.block, sum);
   sch.Vectorize(out[4]);
   FuseParallel(sch, loops.Outer(), work);
@@ -546,6 +547,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   loops.steps = StepsAtOnce({plan.tile_ow, plan.tile_oc}, s.oc_block, machine, s.selects);
   const BlockRV pad = stages.Find("pad");
   const bool by_groups = pad.defined() && PadsByGroups(s, plan);
+  loops.weight_reuse = UsualWeightReuse(*problem.as<ConvProblemNode>(), plan);
   const bool open_strips = OpenStrips(s) && plan.oh_block > 0;
   if (plan.oh_block < s.oh && !open_strips && !by_groups) {
     std::vector<LoopRV> parts = sch.Split(out[2], {kRest, PrimExpr(plan.oh_block)});
@@ -557,8 +559,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(plan.oh_block)});
     loops.strip = parts[0];
     loops.row = parts[1];
+    // Images of half the usual size end before their strip does.
+    loops.prefetch_within = std::min(CeilDiv(loops.weight_reuse, 2), plan.oh_block / plan.tile_ow);
   }
-  loops.weight_reuse = UsualWeightReuse(*problem.as<ConvProblemNode>(), plan);
   loops.channels = sch.Split(out[1], {kRest, PrimExpr(plan.tile_oc * plan.oc_group)});
   // The inner of the two stays in registers while the outer passes.
   const int last = 1 + conv.spatial_axes;
