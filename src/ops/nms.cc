@@ -31,7 +31,12 @@ Type NmsInfer(const InferContext& context) {
   CheckRank(boxes, 3, "boxes");
   CheckRank(scores, 3, "scores");
   CheckIntegral(context.Tensor(2, "most"), "most");
+  CheckRank(context.Tensor(2, "most"), 0, "most");
+  CheckRank(context.Tensor(3, "iou_threshold"), 0, "iou_threshold");
+  CheckRank(context.Tensor(4, "score_threshold"), 0, "score_threshold");
   CheckSameDType(boxes, scores);
+  CheckSameDType(boxes, context.Tensor(3, "iou_threshold"));
+  CheckSameDType(boxes, context.Tensor(4, "score_threshold"));
   if (boxes->dtype != DataType::Float(32)) throw DTypeError("boxes must be float32");
   if (!context.Equal(boxes->shape[2], Dim(4))) throw ShapeError("boxes must have 4 coordinates");
   if (!context.Equal(boxes->shape[0], scores->shape[0]) || !context.Equal(boxes->shape[1], scores->shape[2])) {

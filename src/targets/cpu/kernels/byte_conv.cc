@@ -33,9 +33,21 @@ constexpr int64_t kBytes = 4;
 const DataType kSum = DataType::Int(32), kShort = DataType::Int(16);
 
 /// Data are uint8, or int16 where they were widened.
+DataType DataTypeOf(const InferContext& context) {
+  return context.Tensor(0, "data")->dtype == kShort ? kShort : DataType::UInt(8);
+}
+
+/// What pads hold is read as one of the data.
+void CheckPadValue(const InferContext& context) {
+  const auto* value = context.Tensor(2, "pad_value");
+  CheckRank(value, 0, "pad_value");
+  CheckSameDType(context.Tensor(0, "data"), value);
+}
+
 Type ByteConvInfer(const InferContext& context) {
-  const bool wide = context.Tensor(0, "data")->dtype == DataType::Int(16);
-  return PackedConvInfer(context, wide ? DataType::Int(16) : DataType::UInt(8), kSum);
+  CheckPadValue(context);
+  const DataType dtype = DataTypeOf(context);
+  return WordConvInfer(context, dtype, PerWord(dtype), kSum);
 }
 
 /// data (N, IC/ib, H, W, ib); weight (OC/ob, IC/groups/ib, KH, KW, ib/4 or ib/2, ob) words of input channels; what
@@ -75,8 +87,36 @@ Tensor PairRows(const Tensor& data, const PrimExpr& rows, const std::vector<int6
 }
 
 /// Whether weights of windows of `kh` rows are words of two rows.
-bool IsOfRows(const Tensor& kernel, int64_t kh) {
-  return DimValue(kernel->shape[1]) != 1 || DimValue(kernel->shape[2]) != kh;
+bool IsOfRows(const Array<PrimExpr>& kernel, int64_t kh) {
+  return DimValue(kernel[1]) != 1 || DimValue(kernel[2]) != kh;
+}
+
+Type ByteDepthwiseInfer(const InferContext& context) {
+  constexpr size_t kRank = 5;
+  CheckPadValue(context);
+  const auto* weight = context.Tensor(1, "weight");
+  CheckRank(weight, kRank, "weight");
+  const DataType dtype = DataTypeOf(context);
+  Type result = PackedConvInfer(context, dtype, kSum);
+  const auto* a = context.attrs<Conv2DAttrs>();
+  const Array<PrimExpr>&data = context.Tensor(0, "data")->shape, &out = result.as<TensorTypeNode>()->shape;
+  const bool blocked = data.size() == kRank && out.size() == kRank && DimValue(data[1]) == DimValue(out[1]) &&
+                       DimValue(data[4]) == DimValue(out[4]) && DimValue(data[1]) > 0;
+  if (!blocked || DimValue(data[1]) * DimValue(data[4]) != a->groups) {
+    throw ShapeError(StrCat("data and result must have the same blocks of known channels, one in each group, not ",
+                            ShapeText(data), " and ", ShapeText(out), " in ", a->groups, " groups"));
+  }
+  const int64_t kh = (*a->kernel_size)[0], kw = (*a->kernel_size)[1];
+  if (!IsOfRows(weight->shape, kh)) {
+    if (dtype == kShort) throw DTypeError("words of columns are of uint8, not of int16");
+    CheckWords(weight->shape, weight->dtype, {out[1], Index(1), Index(kh), Index(CeilDiv(kw, kBytes)), out[4]});
+    return result;
+  }
+  const int64_t starts = DimValue(weight->shape[1]) == 1 ? 1 : 2;
+  if (a->dilation[0] != 1) throw ShapeError("words of two rows need windows of neighbouring rows");
+  CheckWords(weight->shape, weight->dtype,
+             {out[1], Index(starts), Index(CeilDiv(kh + starts - 1, 2)), Index(kw), out[4]});
+  return result;
 }
 
 /// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, ceil(KW / 4), b) words of four taps along W, 0 beyond KW, or
@@ -90,7 +130,7 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
   const TensorTypeNode* type = OutTensor(out_type);
   std::vector<int64_t> pads = NormalizePadding(a->padding, 2);
   const PrimExpr pad = inputs[2](Array<PrimExpr>{});
-  const bool of_rows = IsOfRows(kernel, (*a->kernel_size)[0]);
+  const bool of_rows = IsOfRows(kernel->shape, (*a->kernel_size)[0]);
   // Columns that the last word of a row reads beyond the window.
   if (!of_rows) pads[3] += (DimValue(kernel->shape[3]) * kBytes - (*a->kernel_size)[1]) * a->dilation[1];
   auto pair_of = [&](const PrimExpr& oh) { return tir::floordiv(oh * a->strides[0], Index(2)); };
@@ -296,6 +336,7 @@ void RegisterKernelsOfBytes() {
   schedule::RegisterKernel(std::move(plain));
 }
 
+template <Type (*kInfer)(const InferContext&)>
 void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECompute compute) {
   OpRegistration(name)
       .Describe(doc)
@@ -304,7 +345,7 @@ void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECo
                   {"pad_value", "Tensor", "Scalar of the data's type"}})
       .AttrsType<Conv2DAttrs>()
       .SupportLevel(11)
-      .Relation(Rule<ByteConvInfer>)
+      .Relation(Rule<kInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(kCompute, std::move(compute));
@@ -324,13 +365,15 @@ Problem ByteConvProblem(const CallNode* call, const LayoutArgs& args) {
 }
 
 void RegisterByteConv() {
-  RegisterByteOp("qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
-                 "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8, or twice as many of two int16",
-                 FTECompute(ByteConvCompute));
-  RegisterByteOp("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
-                 "(C/b, 1, KH, ceil(KW / 4), b) words of four int8 or (C/b, P, ceil((KH + P - 1) / 2), KW, b) of two "
-                 "int16 for windows that begin in even and, P = 2, in odd rows",
-                 FTECompute(ByteDepthwiseCompute));
+  RegisterByteOp<ByteConvInfer>(
+      "qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
+      "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8, or twice as many of two int16",
+      FTECompute(ByteConvCompute));
+  RegisterByteOp<ByteDepthwiseInfer>(
+      "qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
+      "(C/b, 1, KH, ceil(KW / 4), b) words of four int8 or (C/b, P, ceil((KH + P - 1) / 2), KW, b) of two "
+      "int16 for windows that begin in even and, P = 2, in odd rows",
+      FTECompute(ByteDepthwiseCompute));
   RegisterKernelsOfBytes();
 }
 

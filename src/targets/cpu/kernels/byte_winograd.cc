@@ -64,6 +64,10 @@ Array<Tensor> Compute(const Attrs& attrs, const Array<Tensor>& inputs, const Typ
 Type Infer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   if (data->dtype != kShort) throw DTypeError(StrCat("data must be int16, not ", data->dtype));
+  const auto *weight = context.Tensor(1, "weight"), *pad = context.Tensor(2, "pad_value");
+  if (weight->dtype != kSum) throw DTypeError(StrCat("weight must be words, int32, not ", weight->dtype));
+  CheckRank(pad, 0, "pad_value");
+  CheckSameDType(data, pad);
   return WinogradType(context, kPair, kSum);
 }
 

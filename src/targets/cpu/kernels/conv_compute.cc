@@ -30,10 +30,41 @@ Type PackedConvInfer(const InferContext& context, DataType dtype, DataType sum) 
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<Conv2DAttrs>();
   if (data->dtype != dtype) throw DTypeError(StrCat("data must be ", dtype, ", not ", data->dtype));
+  if (!attrs->out_dtype.is_void() && attrs->out_dtype != sum) {
+    throw DTypeError(StrCat("out_dtype must be ", sum, ", that of the sums, not ", attrs->out_dtype));
+  }
   if (!attrs->channels || !attrs->kernel_size) throw ShapeError("channels and kernel_size must be given");
   const ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
   RequireSizes(context, sizes, attrs);
   return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NCHW"), sum);
+}
+
+void CheckWords(const Array<PrimExpr>& shape, DataType dtype, const Array<PrimExpr>& wanted) {
+  bool same = dtype == DataType::Int(32) && shape.size() == wanted.size();
+  for (size_t d = 0; same && d < wanted.size(); ++d) same = DimValue(shape[d]) == DimValue(wanted[d]);
+  if (same) return;
+  throw ShapeError(StrCat("weight must be int32 of ", ShapeText(wanted), ", not ", dtype, " of ", ShapeText(shape)));
+}
+
+Type WordConvInfer(const InferContext& context, DataType dtype, int64_t each, DataType sum) {
+  constexpr size_t kBlockedRank = 5;
+  const auto* weight = context.Tensor(1, "weight");
+  Type result = PackedConvInfer(context, dtype, sum);
+  const auto* a = context.attrs<Conv2DAttrs>();
+  const Array<PrimExpr>&data = context.Tensor(0, "data")->shape, &out = result.as<TensorTypeNode>()->shape;
+  if (data.size() != kBlockedRank || out.size() != kBlockedRank) {
+    throw ShapeError("data and result must have blocks of channels");
+  }
+  const int64_t inputs = DimValue(data[1]), block = DimValue(data[4]), outputs = DimValue(out[1]);
+  if (inputs < 1 || inputs % a->groups != 0 || outputs % a->groups != 0 || block % each != 0) {
+    throw ShapeError(StrCat("groups must be of whole blocks of known channels, and blocks of the ", each,
+                            " channels of a word: ", a->groups, " for data ", ShapeText(data), " and result ",
+                            ShapeText(out)));
+  }
+  CheckWords(weight->shape, weight->dtype,
+             {out[1], Index(inputs / a->groups), Index((*a->kernel_size)[0]), Index((*a->kernel_size)[1]),
+              Index(block / each), out[4]});
+  return result;
 }
 
 double PackedConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {

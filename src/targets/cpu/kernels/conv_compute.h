@@ -26,6 +26,11 @@ void SetConvProblem(const Conv2DAttrs* attrs, const te::Tensor& data, const te::
 /// The type of sums of `sum` over data of `dtype` where the weight's form is the kernel's own: attributes say channels
 /// and window.
 Type PackedConvInfer(const InferContext& context, DataType dtype, DataType sum);
+/// As PackedConvInfer, for data in blocks of channels and weights (OC/ob, IC/groups/ib, KH, KW, ib/each, ob) of words
+/// of `each` channels.
+Type WordConvInfer(const InferContext& context, DataType dtype, int64_t each, DataType sum);
+/// ShapeError unless words of a weight are int32 of the shape `wanted`: computations read what a text gives them.
+void CheckWords(const Array<PrimExpr>& shape, DataType dtype, const Array<PrimExpr>& wanted);
 /// Multiply-adds of such a convolution.
 double PackedConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
 

@@ -25,7 +25,7 @@ using relay::LaidOutCall;
 constexpr int64_t kPair = 2;
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 
-Type PairConvInfer(const InferContext& context) { return PackedConvInfer(context, kHalf, kSum); }
+Type PairConvInfer(const InferContext& context) { return WordConvInfer(context, kHalf, kPair, kSum); }
 
 /// data (N, IC/ib, H, W, ib) bfloat16; weight (OC/ob, IC/ib, KH, KW, ib/2, ob) words of two input channels. Result:
 /// (N, OC/ob, OH, OW, ob) float32.

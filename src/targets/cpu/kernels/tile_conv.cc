@@ -300,11 +300,7 @@ void CheckWeight(const Form& form, const Tensor& kernel) {
                                Index(form.taps_w),
                                Index(kLineWords),
                                Index(kColumns)};
-  bool same = kernel->dtype == DataType::Int(32) && kernel.ndim() == wanted.size();
-  for (size_t d = 0; same && d < wanted.size(); ++d) same = DimValue(kernel->shape[d]) == DimValue(wanted[d]);
-  if (same) return;
-  throw ShapeError(
-      StrCat("weight must be int32 of ", ShapeText(wanted), ", not ", kernel->dtype, " of ", ShapeText(kernel->shape)));
+  CheckWords(kernel->shape, kernel->dtype, wanted);
 }
 
 /// data (N, IC/ib, H, W, ib); weight (OC/16, lines, taps of the kernel, 16 words, 16); a third operand is what pads
