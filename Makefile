@@ -97,6 +97,7 @@ nightly: libraries
 	PYTHONPATH=build/python $(PYTHON) tools/hostile_models.py
 	PYTHONPATH=build/python $(PYTHON) tools/mutate_models.py --minutes 60
 	PYTHONPATH=build/python $(PYTHON) tools/mutate_models.py --artefacts --minutes 15
+	PYTHONPATH=build/python $(PYTHON) tools/mutate_models.py --calls --minutes 30
 	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --minutes 60
 	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --mixed --minutes 30
 	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --operators --minutes 30

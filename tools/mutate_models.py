@@ -5,6 +5,7 @@
     tools/mutate_models.py --minutes 10 --seed 1         those that crash, hang or end in an InternalError go to build/mutants
     tools/mutate_models.py --count 2000 a.onnx b.onnx    pieces of these models instead of random graphs
     tools/mutate_models.py --count 2000 --artefacts      compiled models, parameters, graphs, bytecode
+    tools/mutate_models.py --count 2000 --calls          calls of operators in Relay text, which tests/fuzz/calls.py damages
     tools/mutate_models.py --replay build/mutants/7.onnx one file again, with what it says
 
 Models (random graphs of tests/fuzz/differential, pieces of given ones) are damaged as tests/fuzz/mutants.py says. They are
@@ -33,6 +34,7 @@ OUTCOMES = {0: "ran", 1: "refused", 2: "failed while running", 3: "ran too long"
 BUGS = (70, 71)
 SECONDS = 40
 MUTANTS_OF_EACH = 12
+TARGETS = ["llvm -mcpu=native", "llvm -mcpu=native", "llvm -mcpu=x86-64", "llvm -mcpu=x86-64-v3", "llvm -mcpu=sapphirerapids"]
 WORDS = ["", "a", "b,c", "\u00fcber", "1.5", "x" * 50]
 
 
@@ -87,11 +89,26 @@ def load(kind, data, folder):
     return None  # objects are native code: their damage is the linker's, or nobody's
 
 
+def build_text(data, folder):
+    """What runs a program in Relay text, which alone decides on the target and on what it is run with."""
+    import treadle
+
+    chooser = random.Random(data)
+    path = pathlib.Path(tempfile.mkdtemp(dir=folder)) / "model.so"
+    with treadle.transform.PassContext(opt_level=chooser.choice([0, 1, 2, 3, 3, 3, 4])):
+        built = treadle.relay.build(treadle.parser.parse(data.decode()), target=chooser.choice(TARGETS))
+    built.export_library(path)
+    model = treadle.load(path, threads=1)
+    return lambda _: run_model(model, chooser)
+
+
 def attempt(kind, data, chooser, folder):
     """What to exit with."""
     import treadle
 
     def compiled():
+        if kind == "relay":
+            return build_text(data, folder)
         if kind != "onnx":
             return load(kind, data, folder)
         model = treadle.compile(data, threads=1)
@@ -143,9 +160,10 @@ class Sources:
 
     def __init__(self, options, maker, folder):
         import bases
+        import calls
 
         self._models, self._maker, self._folder = options.models, maker, folder
-        self._kinds, self._base = None, None
+        self._kinds, self._base, self._calls = None, None, calls.of_operators() if options.calls else None
         if options.artefacts:
             answer = maker.ask(artefacts=str(folder))
             if answer["kind"] != "made":
@@ -154,6 +172,8 @@ class Sources:
 
     def draw(self, seed, chooser):
         """None where there is nothing to damage for this seed."""
+        if self._calls:
+            return "relay", chooser.choice(chooser.choice(list(self._calls.values())))
         if self._kinds:
             return chooser.choice(list(self._kinds.items()))
         if self._base is None or seed % MUTANTS_OF_EACH == 0:
@@ -168,9 +188,12 @@ class Sources:
 
 def damaged(kind, data, chooser):
     """None where nothing came of it."""
+    import calls
     import mutants
     import onnx
 
+    if kind == "relay":
+        return calls.damaged(chooser, data).encode()
     if kind == "onnx" and chooser.random() < 0.85:
         return mutants.of_model(chooser, onnx.ModelProto.FromString(data))
     if kind == "graph" and chooser.random() < 0.8:
@@ -208,6 +231,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help=".onnx files to damage instead of random graphs")
     parser.add_argument("--artefacts", action="store_true", help="damage what the compiler writes")
+    parser.add_argument("--calls", action="store_true", help="damage calls of operators in Relay text")
     parser.add_argument("--minutes", type=float, default=0, help="stop after so long")
     parser.add_argument("--count", type=int, default=0, help="stop after so many mutants")
     parser.add_argument("--seed", type=int, default=1)

@@ -121,6 +121,10 @@ def test_damaged_artefacts_give_results_or_errors(tmp_path):
     mutate(tmp_path, "--artefacts", "--count", 40)
 
 
+def test_damaged_calls_give_results_or_errors(tmp_path):
+    mutate(tmp_path, "--calls", "--count", 60)
+
+
 def test_damaged_pieces_of_models_give_results_or_errors(tmp_path):
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]> g (float[2, 3, n] x) => (float[a, b, c] y) {
         x0 = Neg (x)
