@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/runtime/object.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
@@ -45,16 +46,22 @@ const TypeInfo* TypeInfo::Register(const std::string& key, const TypeInfo* paren
                                    Object* (*create)()) {
   TypeTable& table = TypeTable::Global();
   std::lock_guard<std::mutex> lock(table.mutex);
-  auto& slot = table.by_key[key];
-  if (slot) return slot.get();
-  slot = std::make_unique<TypeInfo>();
-  slot->key = key;
-  slot->index = table.count++;
-  slot->parent = parent;
-  if (parent != nullptr) slot->fields = parent->fields;
-  slot->fields.insert(slot->fields.end(), fields.begin(), fields.end());
-  slot->create = create;
-  return slot.get();
+  if (const auto known = table.by_key.find(key); known != table.by_key.end()) return known->second.get();
+  auto info = std::make_unique<TypeInfo>();
+  info->key = key;
+  info->parent = parent;
+  if (parent != nullptr) info->fields = parent->fields;
+  for (FieldInfo& field : fields) {
+    const auto same = [&](const FieldInfo& other) { return other.name == field.name; };
+    if (std::any_of(info->fields.begin(), info->fields.end(), same)) {
+      throw Error(StrCat("type ", key, " registers field '", field.name,
+                         "' twice; Reflect names the fields of its class only, not those of the parents"));
+    }
+    info->fields.push_back(std::move(field));
+  }
+  info->create = create;
+  info->index = table.count++;
+  return table.by_key.emplace(key, std::move(info)).first->second.get();
 }
 
 const TypeInfo* Object::StaticTypeInfo() {

@@ -14,7 +14,6 @@ class ModelSpanNode : public SpanNode {
   TREADLE_DECLARE_NODE(ModelSpanNode, SpanNode, "ModelSpan");
   template <typename R>
   static void Reflect(R& r) {
-    SpanNode::Reflect(r);
     r.Field("op_type", &ModelSpanNode::op_type).Ignored();
   }
 };
