@@ -289,7 +289,7 @@ def test_a_profile_counts_the_multiply_adds_of_the_plain_convolution(name):
 @pytest.mark.parametrize("channels, filters, stride, pads, group", [
     (32, 64, 1, (1, 1, 1, 1), 1), (48, 40, 1, (0, 1, 2, 0), 1), (272, 320, 1, (1, 1, 1, 1), 1),
     (512, 512, 1, (1, 1, 1, 1), 1), (128, 128, 2, (1, 1, 1, 1), 1), (128, 256, 2, (0, 1, 1, 0), 1),
-    (128, 192, 1, (1, 1, 1, 1), 2)])
+    (128, 192, 1, (1, 1, 1, 1), 2), (16, 32, 1, (1, 1, 1, 1), 1), (48, 16, 1, (1, 0, 1, 1), 1)])
 def test_winograd_of_images_of_any_size(channels, filters, stride, pads, group):
     """Strips of tiles begin and end anywhere in rows; a residual and ReLU are computed with the tiles' outputs."""
     rng = np.random.default_rng(3)

@@ -33,7 +33,7 @@ Problem Conv(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t strid
     p.ic = ic;
     p.oc = oc;
     p.ih = p.iw = size;
-    p.oh = p.ow = (size + stride - 1) / stride;
+    p.oh = p.ow = size < 0 ? size : (size + stride - 1) / stride;
     p.kh = p.kw = kernel;
     p.stride_h = p.stride_w = stride;
     p.pad_t = p.pad_l = p.pad_b = p.pad_r = kernel / 2;
@@ -69,6 +69,10 @@ TEST_P(EveryMachine, LargeWindowsOfManyChannelsAreWinogradsThenDirect) {
   EXPECT_EQ(Usable(Conv(64, 56, 64, 3), GetParam()), order);
   EXPECT_EQ(Usable(Conv(128, 28, 128, 3), GetParam()), order);
   EXPECT_EQ(Usable(Conv(256, 14, 256, 3), GetParam()), order);
+}
+
+TEST_P(EveryMachine, SixteenChannelsOfImagesOfAnySizeAreWinograds) {
+  EXPECT_EQ(Usable(Conv(16, -1, 32, 3), GetParam()).front(), "conv2d.winograd");
 }
 
 TEST_P(EveryMachine, PointwiseConvolutionsAreDirect) {
@@ -317,7 +321,7 @@ Problem Rows(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t strid
     p.ic = ic;
     p.oc = oc;
     p.ih = p.iw = size + kernel - 1;
-    p.oh = p.ow = (size + stride - 1) / stride;
+    p.oh = p.ow = size < 0 ? size : (size + stride - 1) / stride;
     p.kh = p.kw = kernel;
     p.stride_h = p.stride_w = stride;
     p.groups = groups;

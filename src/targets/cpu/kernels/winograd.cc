@@ -312,8 +312,8 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   return plans;
 }
 
-std::string WhyNot(const Problem& problem, const Machine& machine) {
-  constexpr int64_t kMinChannels = 16, kMinDynamicVectors = 2;
+std::string WhyNot(const Problem& problem, const Machine&) {
+  constexpr int64_t kLeast = 16;
   const Problem grouped = InGroups(problem);
   const auto& p = *grouped.as<ConvProblemNode>();
   if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
@@ -321,10 +321,8 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   if (!p.constant_weight) return "the weight isn't constant";
   if (p.ic_block == 0) return "the input isn't blocked";
   if (p.indexed_ic) return "channels of the input are in another order, with others between them";
-  const int64_t vectors = kMinDynamicVectors * machine.vector_lanes(32);
-  const int64_t least = IsDynamic(p) ? std::max<int64_t>(kMinChannels, vectors) : kMinChannels;
   const int64_t ic = p.ic / p.groups, oc = p.oc / p.groups;
-  if (ic < least || oc < least) return StrCat("fewer than ", least, " channels", p.groups > 1 ? " in a group" : "");
+  if (ic < kLeast || oc < kLeast) return StrCat("fewer than ", kLeast, " channels", p.groups > 1 ? " in a group" : "");
   if (!transform::PassContext::Current()->GetConfigBool(kWinogradOption, true))
     return StrCat(kWinogradOption, " is off");
   if (transform::CurrentAccuracy() == transform::Accuracy::kStrict)
