@@ -4,6 +4,7 @@
 //   y = pair_cast(x), z = add(x, ..)        becomes   y = pair_cast(x), z = add(cast(y, float32), ..)
 //   y = pair_cast(max_pool2d(x))            becomes   y = max_pool2d(pair_cast(x)), and so for reshape, transpose, ..
 //   y = pair_cast(concatenate((a, b)))      becomes   y = concatenate((pair_cast(a), pair_cast(b)))
+//   y = pair_cast(split(x).0), z = ..       becomes   s = split(pair_cast(x)), y = s.0, z = ..
 //
 // The first where y is read by convolutions, and all other readers of x are element-wise operators of float32: the
 // shortcuts of residual networks. They would read x in float32, which would have to be stored beside y. Transformers
@@ -28,6 +29,7 @@ const DataType kWide = DataType::Float(32);
 constexpr const char* kRounding = "nn.contrib_pair_cast";
 constexpr const char* kMaxPool = "nn.max_pool2d";
 constexpr const char* kConcatenate = "concatenate";
+constexpr const char* kSplit = "split";
 constexpr const char* kConvolution = "nn.conv2d";
 
 bool IsElementwise(const CallNode* call) {
@@ -39,7 +41,7 @@ bool IsElementwise(const CallNode* call) {
 /// A call that picks elements of its only operand or moves whole rows of them; null for others, such as a transposition
 /// that changes the last dimension: of 32 bits that takes no longer, and includes rounding.
 const CallNode* AsMove(const Expr& e) {
-  for (const char* name : {kMaxPool, "reshape", "squeeze", "expand_dims", "strided_slice"}) {
+  for (const char* name : {kMaxPool, "reshape", "squeeze", "expand_dims", "strided_slice", kSplit}) {
     if (const CallNode* call = AsCallOf(e, name); call != nullptr && call->args.size() == 1) return call;
   }
   const CallNode* transpose = AsCallOf(e, "transpose");
@@ -51,12 +53,19 @@ const CallNode* AsMove(const Expr& e) {
   return keeps_rows ? transpose : nullptr;
 }
 
+/// A part of what is split; else null.
+const TupleGetItemNode* AsPart(const Expr& e) {
+  const auto* item = e.as<TupleGetItemNode>();
+  return item != nullptr && AsCallOf(item->tuple, kSplit) != nullptr ? item : nullptr;
+}
+
 /// Whether `e` is the result of a kernel that stores what it rounds, possibly moved: it is neither a parameter or
 /// constant nor such a transposition.
 bool IsComputed(const Expr& e) {
   constexpr int kMostMoves = 64;
   Expr from = e;
   for (int i = 0; i < kMostMoves; ++i) {
+    if (const auto* part = AsPart(from)) from = part->tuple;
     const CallNode* move = AsMove(from);
     if (move == nullptr) return from.as<CallNode>() != nullptr && AsCallOf(from, "transpose") == nullptr;
     from = move->args[0];
@@ -73,7 +82,7 @@ class RoundingSharer : public MixedModeMutator {
       const auto* call = e.as<CallNode>();
       if (call == nullptr) return;
       for (const Expr& arg : call->args) {
-        if (arg.as<CallNode>() == nullptr) continue;
+        if (arg.as<CallNode>() == nullptr && AsPart(arg) == nullptr) continue;
         Readers& readers = readers_[arg.get()];
         if (AsCallOf(e, kRounding) != nullptr) readers.rounding = e;
         readers.others += AsCallOf(e, kConvolution) == nullptr ? 1 : 0;
@@ -105,8 +114,9 @@ class RoundingSharer : public MixedModeMutator {
   /// Of readers before what they read: uses that need no more than the rounded form.
   void CountRounded(const Expr& e) {
     if (const CallNode* rounding = AsCallOf(e, kRounding)) ++rounded_uses_[rounding->args[0].get()];
-    if (!IsOnlyRounded(e)) return;
+    if (!NeedsNoMore(e)) return;
     if (const CallNode* move = AsMove(e)) ++rounded_uses_[move->args[0].get()];
+    if (const auto* part = AsPart(e)) ++rounded_uses_[part->tuple.get()];
     const CallNode* joined = AsCallOf(e, kConcatenate);
     const auto* parts = joined == nullptr ? nullptr : joined->args[0].as<TupleNode>();
     if (parts == nullptr || uses_.at(parts) != 1) return;
@@ -116,6 +126,9 @@ class RoundingSharer : public MixedModeMutator {
     const auto it = rounded_uses_.find(e.get());
     return it != rounded_uses_.end() && it->second == uses_.at(e.get());
   }
+
+  /// Whether the rounded form of `e` is all that is read, or will be.
+  bool NeedsNoMore(const Expr& e) const { return IsOnlyRounded(e) || SharedRounding(e).defined(); }
 
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* call = post.as<CallNode>();
@@ -135,9 +148,10 @@ class RoundingSharer : public MixedModeMutator {
 
   /// Whether numbers are rounded before `e` moves them; before maxima over windows also those that others read.
   bool MovesRounded(const Expr& e) const {
-    const bool alone = IsOnlyRounded(e) || SharedRounding(e).defined();
+    const bool alone = NeedsNoMore(e);
     if (!alone || AsCallOf(e, kMaxPool) != nullptr) return alone;
-    return IsComputed(e) && IsOnlyRounded(e.as<CallNode>()->args[0]);
+    if (const auto* part = AsPart(e)) return MovesRounded(part->tuple);
+    return IsComputed(e) && NeedsNoMore(e.as<CallNode>()->args[0]);
   }
 
   /// The rounding of `post`, which was `pre`: that of what is moved, and of the parts of a concatenation, where
@@ -146,12 +160,19 @@ class RoundingSharer : public MixedModeMutator {
     constexpr int kMostDepth = 64;
     if (auto it = rounded_.find(pre.get()); it != rounded_.end()) return it->second;
     const auto *move = AsMove(post), *joined = AsCallOf(post, kConcatenate);
+    const auto* part = AsPart(post);
     Expr result = rounding;
-    if (depth == kMostDepth) move = joined = nullptr;
-    if (move != nullptr && MovesRounded(pre)) {
+    if (depth == kMostDepth) {
+      move = joined = nullptr;
+      part = nullptr;
+    }
+    if (part != nullptr && MovesRounded(pre)) {
+      const Expr parts = Rounded(pre.as<TupleGetItemNode>()->tuple, part->tuple, Expr(), depth + 1);
+      result = TupleGetItem(parts, part->index);
+    } else if (move != nullptr && MovesRounded(pre)) {
       const Expr data = Rounded(pre.as<CallNode>()->args[0], move->args[0], Expr(), depth + 1);
       result = Call(move->op, {data}, move->attrs, {}, move->span);
-    } else if (joined != nullptr && IsOnlyRounded(pre)) {
+    } else if (joined != nullptr && NeedsNoMore(pre)) {
       const Array<Expr> parts = RoundedParts(pre.as<CallNode>()->args[0], joined->args[0], depth + 1);
       if (!parts.empty()) result = Call(joined->op, {Tuple(parts)}, joined->attrs, {}, joined->span);
     }
@@ -163,7 +184,7 @@ class RoundingSharer : public MixedModeMutator {
     const auto *before = pre.as<TupleNode>(), *after = post.as<TupleNode>();
     if (before == nullptr || after == nullptr) return {};
     for (const Expr& part : before->fields) {
-      if (!IsOnlyRounded(part) || !IsComputed(part)) return {};
+      if (!NeedsNoMore(part) || !IsComputed(part)) return {};
     }
     Array<Expr> parts;
     for (size_t i = 0; i < before->fields.size(); ++i) {
