@@ -66,10 +66,12 @@ int64_t TileProduct::Runs() const {
 }
 
 int64_t TileParts(int64_t rows, int64_t outer, int64_t inner) {
-  constexpr int64_t kRuns = 8;  // two panels of them have 16 KiB
-  const bool is_read_once = rows <= 2 * kTileRows;
-  if (is_read_once || outer * inner <= kRuns * 3 / 2) return 1;
-  return CeilDiv(outer, std::max<int64_t>(1, kRuns / inner));
+  // Two panels of them have 16 or 36 KiB: the more, the fewer times sums are read again. The rest of the cache is for
+  // the left operand, of which taps of a window read the same lines. Few blocks of rows would wait for the L2 cache.
+  constexpr int64_t kFew = 8, kMany = 18, kManyBlocks = 8, kTaps = 4;
+  const int64_t blocks = CeilDiv(rows, 2 * kTileRows), most = blocks > kManyBlocks && inner >= kTaps ? kMany : kFew;
+  if (blocks == 1 || outer * inner <= kFew * 3 / 2) return 1;
+  return CeilDiv(outer, std::max<int64_t>(1, most / inner));
 }
 
 PrimExpr tile_product(const TileProduct& product) {

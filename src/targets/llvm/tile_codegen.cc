@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kRows = tir::kTileRows, kWordBytes = 4, kLineBytes = kRows * kWordBytes,
                   kTileBytes = kRows * kLineBytes;
 /// Blocks of rows; if there are more, what the first one waits for hardly counts.
-constexpr int64_t kMostWaiting = 8;
+constexpr int64_t kMostWaiting = 12;
 constexpr int kSumTiles = 0, kLeftTiles = 4, kRightTiles = 6, kTiles = 8;
 constexpr int kRowCounts = 48;  ///< where a configuration has the rows of registers
 
