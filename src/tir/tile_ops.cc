@@ -74,6 +74,13 @@ int64_t TileParts(int64_t rows, int64_t outer, int64_t inner) {
   return CeilDiv(outer, std::max<int64_t>(1, most / inner));
 }
 
+int64_t TileSlices(int64_t rows, int64_t panels, int64_t runs) {
+  constexpr int64_t kLineBytes = 4 * kTileRows, kNear = 5 << 17, kLeastPanels = 17, kLeastRuns = 16;
+  if (panels < kLeastPanels) return 1;
+  const int64_t bytes = std::min(rows, kNear) * kLineBytes * std::min(runs, kNear);
+  return std::clamp<int64_t>(CeilDiv(bytes, kNear), 1, std::max<int64_t>(1, runs / kLeastRuns));
+}
+
 PrimExpr tile_product(const TileProduct& product) {
   const DataType sum = product.c.first->buffer->dtype;
   if (sum != DataType::Int(32) && sum != DataType::Float(32)) {

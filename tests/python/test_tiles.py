@@ -77,17 +77,23 @@ def test_sums_of_bytes_are_exact(m, k, n):
     np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
 
 
+def planned(model, target, folder, **plan):
+    """The record of the model's product, with another plan."""
+    onnx.save(model, folder / "m.onnx")
+    subprocess.run([PROGRAM, "compile", folder / "m.onnx", "-o", folder / "m.so", "--target", target,
+                    "--precision", "bf16", "--dump", "kernels", "--dump-dir", folder], check=True)
+    lines = [json.loads(line) for line in (folder / "kernels.txt").read_text().splitlines() if line[:1] == "{"]
+    (record,) = [line for line in lines if line["kernel"] == "matmul.tiles" and line["problem"]["n_block"] == 16]
+    record["plan"].update(plan)
+    return json.dumps(record)
+
+
 @pytest.mark.parametrize("mr, nc", [(16, 1), (16, 3), (16, 6), (32, 1), (32, 2), (32, 6), (48, 1), (32, 4), (64, 2)])
 @pytest.mark.parametrize("rows_first", [False, True])
 def test_plans(mr, nc, rows_first, tmp_path):
     model, inputs, expected = bytes_product(61, 130, 90)  # 64 rows, 6 panels
-    onnx.save(model, tmp_path / "m.onnx")
-    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", WRITTEN_OUT,
-                    "--dump", "kernels", "--dump-dir", tmp_path], check=True)
-    lines = [json.loads(line) for line in (tmp_path / "kernels.txt").read_text().splitlines() if line[:1] == "{"]
-    (record,) = [line for line in lines if line["kernel"] == "matmul.tiles" and line["problem"]["n_block"] == 16]
-    record["plan"].update(mr=mr, nc=nc, rows_first=rows_first)
-    y = run(model, inputs, WRITTEN_OUT, **{"schedule.plans": json.dumps(record)})
+    record = planned(model, WRITTEN_OUT, tmp_path, mr=mr, nc=nc, rows_first=rows_first)
+    y = run(model, inputs, WRITTEN_OUT, **{"schedule.plans": record})
     np.testing.assert_array_equal(y, expected)  # those that don't fit are left out
 
 
@@ -162,6 +168,20 @@ def test_instructions_for_bfloat16(m, k, n, instructions):
 
 
 @needs_x86
+@pytest.mark.parametrize("m, is_open", [(256, False), (256, True), (249, True), (33, True), (7, True)])
+def test_rows_beyond_the_l2_cache(m, is_open, instructions, tmp_path):
+    """All panels use a slice of k before the next one, here of three, also where a run shows the number of rows."""
+    model, inputs, a, b = product((m, 4128), (4128, 288))
+    if is_open:
+        free_rows(model, {0: "m"})
+    record = planned(model, TILES, tmp_path, mr=256, nc=18, rows_first=False)
+    compiled = treadle.compile(model, target=TILES, precision="bf16", pass_config={"schedule.plans": record})
+    assert '"mr":256,"nc":18' in compiled.explain()
+    y = compiled.run(None, inputs)[0]
+    assert snr(np.maximum(round_bf16(a).astype(np.float64) @ round_bf16(b), 0), y) > 110
+
+
+@needs_x86
 @pytest.mark.parametrize("level", [0, 4])
 def test_instructions_for_block_weights(level, instructions):
     model, inputs, expected, _ = layer(4, 96, 32, "packed", level=level, rows=40)
@@ -205,11 +225,11 @@ def free_rows(model, dims):
 
 
 @pytest.mark.parametrize("target", [WRITTEN_OUT, pytest.param(TILES, marks=needs_x86)])
-@pytest.mark.parametrize("k, n", [(64, 40), (130, 16), (64, 272)])
+@pytest.mark.parametrize("k, n", [(64, 40), (130, 16), (64, 272), (1024, 48)])
 @pytest.mark.parametrize("kind", ["bytes", "bfloat16"])
 def test_rows_that_a_run_shows(kind, k, n, target, instructions):
     """Rows that are read in place (k fills tiles), and those of a copy; fewer than a tile has, and parts of blocks."""
-    sizes = [1, 2, 15, 16, 17, 31, 32, 33, 63, 100]
+    sizes = [1, 2, 15, 16, 17, 31, 32, 33, 47, 49, 63, 64, 100]
     if kind == "bytes":
         model = free_rows(bytes_product(2, k, n)[0], {0: "m"})
         weight = numpy_helper.to_array(model.graph.initializer[0]).astype(np.int64)

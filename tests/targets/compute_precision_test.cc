@@ -134,6 +134,30 @@ fn (%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 32, 1, 1), bfloat16]) {
 })");
 }
 
+TEST(ShareRounding, WhatIsSplitIsRoundedBefore) {
+  ExpectPass(ShareRounding(), R"(
+fn (%x: Tensor[(1, 32, 8, 8), float32], %w: Tensor[(16, 16, 1, 1), bfloat16]) {
+  %0 = split(nn.relu(%x), indices_or_sections=[16], axis=1);
+  %1 = %0.0;
+  %2 = nn.conv2d(nn.contrib_pair_cast(%1), %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
+  concatenate((nn.contrib_pair_cast(add(%2, %1)), nn.contrib_pair_cast(%0.1)), axis=1)
+})",
+             R"(
+fn (%x: Tensor[(1, 32, 8, 8), float32], %w: Tensor[(16, 16, 1, 1), bfloat16]) {
+  %0 = split(nn.contrib_pair_cast(nn.relu(%x)), indices_or_sections=[16], axis=1);
+  %1 = %0.0;
+  %2 = nn.conv2d(%1, %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
+  concatenate((nn.contrib_pair_cast(add(%2, cast(%1, dtype="float32"))), %0.1), axis=1)
+})");
+  const char* needed = R"(
+fn (%x: Tensor[(1, 32, 8, 8), float32], %w: Tensor[(16, 16, 1, 1), bfloat16]) {
+  %0 = split(nn.relu(%x), indices_or_sections=[16], axis=1);
+  %1 = nn.conv2d(nn.contrib_pair_cast(%0.0), %w, out_dtype="float32", channels=16, kernel_size=[1, 1]);
+  (%1, nn.softmax(%0.1))
+})";
+  ExpectPass(ShareRounding(), needed, needed);
+}
+
 TEST(ShareRounding, WhatIsMovedIsRoundedBefore) {
   ExpectPass(ShareRounding(), R"(
 fn (%x: Tensor[(2, 8, 16), float32], %w: Tensor[(32, 16), bfloat16]) {

@@ -51,6 +51,10 @@ struct TileProduct {
 /// the right operand's stay in the L1 cache while all rows use them. The sums of a part are added to those before.
 int64_t TileParts(int64_t rows, int64_t outer, int64_t inner);
 
+/// Slices of the runs of `rows` by `panels`, of which all panels use one before the next, so that the left operand's
+/// stay in the L2 cache (2 MiB of all CPUs with tiles). 1 where few panels use them.
+int64_t TileSlices(int64_t rows, int64_t panels, int64_t runs);
+
 /// The call that computes it: tir.tile_dot_bytes or tir.tile_dot_pairs, by the type of c.
 PrimExpr tile_product(const TileProduct& product);
 /// Whether it is one of those calls.

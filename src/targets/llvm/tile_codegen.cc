@@ -3,8 +3,11 @@
 // the left operand, which are read where they are, and two panels of the right one. The last tile of rows that don't
 // fill tiles overlaps the one before; registers have fewer rows where there aren't 16. Where several blocks of rows use
 // two panels, they do so by parts of k that stay in the L1 cache, and fetch the next two panels into the L2 cache: that
-// alone hides what of reading weights can be hidden (measured: docs/cpus.md). Where the left operand may have fewer
-// rows, tiles begin no later than 16 rows before its end, and k is one part: sums may be computed several times.
+// alone hides what of reading weights can be hidden (measured: docs/cpus.md). Where the rows themselves exceed the L2
+// cache, all panels use a slice of k before the next one.
+//
+// Where a run shows how many rows the left operand has, its tiles begin no later than 16 rows before its end. The sums
+// of the last one are kept where those of whole rows would be, and moved at the end.
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
@@ -67,7 +70,8 @@ class TileBuilder {
   void Emit(const Sums& c, const Operand& a, const Operand& b) {
     WherePositive(dynamic_.present, [&] {
       Configure();
-      Run(c, a, b);
+      RunPresent(c, a, b);
+      MoveLast(c);
       b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
     });
   }
@@ -103,21 +107,6 @@ class TileBuilder {
     global->setAlignment(llvm::Align(kLineBytes));
     return global;
   }
-  void Run(const Sums& c, const Operand& a, const Operand& b) {
-    auto panels = [&](Value* panel, int64_t width) {
-      const Operand columns{Offset(b.begin, b_.CreateMul(panel, b.stride)), b.stride};
-      const Sums to{{Offset(c.begin, b_.CreateMul(panel, c.panel_stride)), c.stride}, c.panel_stride};
-      InParts([&](const Part& part) {
-        InBlocks([&](const std::vector<Value*>& rows, Value* number) {
-          Block(to, a, columns, rows, static_cast<int>(width), part, number);
-        });
-      });
-    };
-    if (dynamic_.pairs == nullptr) return InTwos(panels_, panels);
-    WherePositive(dynamic_.pairs,
-                  [&] { Loop(dynamic_.pairs, [&](Value* i) { panels(b_.CreateMul(i, Number(2)), 2); }); });
-  }
-
   /// Iterations of the outermost level that all rows use before the next ones, so that the right operand's stay in the
   /// L1 cache. Sums of all parts but the first begin with those in memory.
   struct Part {
@@ -125,6 +114,68 @@ class TileBuilder {
     Value* count;
     bool is_first;
   };
+  /// Parts that all panels use before the next ones, so that the left operand's stay in the L2 cache: from number
+  /// `begin` on, `count` of them. The first slice begins with the first part.
+  struct Slice {
+    Value *begin, *count;
+    bool is_first;
+  };
+
+  void Run(const Sums& c, const Operand& a, const Operand& b) {
+    InSlices([&](const Slice& slice) {
+      InPanels([&](Value* panel, int64_t width) {
+        const Operand columns{Offset(b.begin, b_.CreateMul(panel, b.stride)), b.stride};
+        const Sums to{{Offset(c.begin, b_.CreateMul(panel, c.panel_stride)), c.stride}, c.panel_stride};
+        InParts(slice, [&](const Part& part) {
+          InBlocks([&](const std::vector<Rows>& rows, Value* number) {
+            Block(to, a, columns, rows, static_cast<int>(width), part, number);
+          });
+        });
+      });
+    });
+  }
+  /// Where a run shows how many rows there are, code of its own for a block of them: k isn't divided, and it fetches
+  /// all of the next panels itself.
+  void RunPresent(const Sums& c, const Operand& a, const Operand& b) {
+    constexpr int64_t kFew = 2 * kRows;
+    if (dynamic_.present == nullptr || rows_ <= kFew) return Run(c, a, b);
+    llvm::Function* function = b_.GetInsertBlock()->getParent();
+    auto* few = llvm::BasicBlock::Create(module_->getContext(), "tile.few", function);
+    auto* many = llvm::BasicBlock::Create(module_->getContext(), "tile.many", function);
+    auto* after = llvm::BasicBlock::Create(module_->getContext(), "tile.after", function);
+    b_.CreateCondBr(b_.CreateICmpSLE(dynamic_.present, Number(kFew)), few, many);
+    const int64_t rows = rows_;
+    for (llvm::BasicBlock* block : {few, many}) {
+      b_.SetInsertPoint(block);
+      rows_ = block == few ? kFew : rows;
+      Run(c, a, b);
+      b_.CreateBr(after);
+    }
+    b_.SetInsertPoint(after);
+  }
+  void InPanels(const std::function<void(Value*, int64_t)>& panels) {
+    if (dynamic_.pairs == nullptr) return InTwos(panels_, panels);
+    WherePositive(dynamic_.pairs,
+                  [&] { Loop(dynamic_.pairs, [&](Value* i) { panels(b_.CreateMul(i, Number(2)), 2); }); });
+  }
+  /// The sums of the last rows to where they belong, if they don't fill a tile.
+  void MoveLast(const Sums& c) {
+    if (!KeepsPlaces()) return;
+    Value* rows = Least(dynamic_.present, Number(rows_));
+    Value* rest = b_.CreateAnd(rows, Number(kRows - 1));
+    Value* further = b_.CreateICmpSGT(rows, Number(kRows));
+    WherePositive(b_.CreateSelect(further, rest, Number(0)), [&] {
+      Value* from = Offset(c.begin, b_.CreateMul(b_.CreateSub(rows, rest), c.stride));
+      Value* to = Offset(c.begin, b_.CreateMul(b_.CreateSub(rows, Number(kRows)), c.stride));
+      InPanels([&](Value* panel, int64_t width) {
+        for (int64_t j = 0; j < width; ++j) {
+          Value* offset = b_.CreateMul(b_.CreateAdd(panel, Number(j)), c.panel_stride);
+          b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {}, {Tile(kSumTiles), Offset(from, offset), c.stride});
+          b_.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64, {}, {Tile(kSumTiles), Offset(to, offset), c.stride});
+        }
+      });
+    });
+  }
 
   Value* Number(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
   Value* Offset(Value* pointer, Value* bytes) { return b_.CreateInBoundsGEP(b_.getInt8Ty(), pointer, bytes); }
@@ -176,38 +227,87 @@ class TileBuilder {
     if (count % 2 != 0) body(Number(count - 1), 1);
   }
 
+  /// Where a tile of rows is read, and where its sums are.
+  struct Rows {
+    Value *from, *to;
+  };
+  /// Whether sums of tiles that overlap don't: there may be several parts of k.
+  bool KeepsPlaces() const { return dynamic_.present != nullptr && rows_ > kRows && rows_ % kRows == 0; }
+
   int64_t Blocks() const { return rows_ <= kRows ? 1 : CeilDiv(CeilDiv(rows_, kRows), 2); }
 
-  /// Where one or two tiles of rows begin, and the number of the block.
-  void InBlocks(const std::function<void(const std::vector<Value*>&, Value*)>& block) {
-    if (rows_ <= kRows) return block({Number(0)}, Number(0));
-    if (dynamic_.present != nullptr) {
-      Value* count = b_.CreateAdd(Least(dynamic_.present, Number(rows_)), Number(2 * kRows - 1));
-      return Loop(b_.CreateUDiv(count, Number(2 * kRows)), [&](Value* i) {
-        Value* row = b_.CreateMul(i, Number(2 * kRows));
-        block({Least(row, last_), Least(b_.CreateAdd(row, Number(kRows)), last_)}, i);
-      });
-    }
+  /// One or two tiles of rows, and the number of the block.
+  void InBlocks(const std::function<void(const std::vector<Rows>&, Value*)>& block) {
+    if (rows_ <= kRows) return block({{Number(0), Number(0)}}, Number(0));
+    if (dynamic_.present != nullptr) return InPresentBlocks(block);
     const int64_t whole = rows_ / kRows;
     const bool rest = rows_ % kRows != 0;
     InTwos(rest ? whole - 1 : whole, [&](Value* tile, int64_t height) {
-      std::vector<Value*> rows{b_.CreateMul(tile, Number(kRows))};
-      if (height == 2) rows.push_back(b_.CreateAdd(rows[0], Number(kRows)));
+      Value *first = b_.CreateMul(tile, Number(kRows)), *second = b_.CreateAdd(first, Number(kRows));
+      std::vector<Rows> rows{{first, first}};
+      if (height == 2) rows.push_back({second, second});
       block(rows, b_.CreateLShr(tile, Number(1)));
     });
+    if (!rest) return;
     // Rows of both tiles are in one block, which loads their sums before it stores them.
-    if (rest) block({Number((whole - 1) * kRows), Number(rows_ - kRows)}, Number(Blocks() - 1));
+    Value *before = Number((whole - 1) * kRows), *last = Number(rows_ - kRows);
+    block({{before, before}, {last, last}}, Number(Blocks() - 1));
+  }
+  /// Those of rows that a run shows. Both tiles of a block may be the same.
+  void InPresentBlocks(const std::function<void(const std::vector<Rows>&, Value*)>& block) {
+    Value* rows = Least(dynamic_.present, Number(rows_));
+    Value* tiles = b_.CreateUDiv(b_.CreateAdd(rows, Number(kRows - 1)), Number(kRows));
+    blocks_ = b_.CreateUDiv(b_.CreateAdd(tiles, Number(1)), Number(2));
+    Loop(blocks_, [&](Value* i) {
+      auto tile = [&](int64_t of_block) -> Rows {
+        Value* number = b_.CreateAdd(b_.CreateMul(i, Number(2)), Number(of_block));
+        Value* row = b_.CreateMul(Least(number, b_.CreateSub(tiles, Number(1))), Number(kRows));
+        Value* from = Least(row, last_);
+        return {from, KeepsPlaces() ? row : from};
+      };
+      block({tile(0), tile(1)}, i);
+    });
   }
 
-  void InParts(const std::function<void(const Part&)>& body) {
+  /// Parts of k: runs of the outermost level in each but the first, which has what is left.
+  struct Parts {
+    int64_t number, count, first;
+  };
+  Parts PartsOf() const {
+    const int64_t extent = levels_[0].extent, inner = runs_ / extent;
+    const bool one = dynamic_.runs != nullptr || (dynamic_.present != nullptr && !KeepsPlaces());
+    const int64_t number = one ? 1 : std::min(extent, RoundUp(tir::TileParts(rows_, extent, inner), Slices()));
+    const int64_t count = CeilDiv(extent, number), used = CeilDiv(extent, count);
+    return {used, count, extent - (used - 1) * count};
+  }
+  int64_t Slices() const {
+    const bool one = dynamic_.runs != nullptr || dynamic_.pairs != nullptr;
+    return one ? 1 : tir::TileSlices(rows_, panels_, runs_);
+  }
+
+  void InSlices(const std::function<void(const Slice&)>& body) {
+    const int64_t parts = PartsOf().number, each = CeilDiv(parts, Slices()), slices = CeilDiv(parts, each);
+    body({Number(0), Number(each), true});
+    if (slices == 1) return;
+    Loop(slices - 1, [&](Value* i) {
+      Value* begin = b_.CreateMul(b_.CreateAdd(i, Number(1)), Number(each));
+      body({begin, Least(Number(each), b_.CreateSub(Number(parts), begin)), false});
+    });
+  }
+
+  void InParts(const Slice& slice, const std::function<void(const Part&)>& body) {
     if (dynamic_.runs != nullptr) return body({Number(0), dynamic_.runs, true});
-    const int64_t extent = levels_[0].extent;
-    const int64_t parts = dynamic_.present != nullptr ? 1 : tir::TileParts(rows_, extent, runs_ / extent);
-    const int64_t count = CeilDiv(extent, parts), first = extent - (parts - 1) * count;
-    body({Number(0), Number(first), true});
-    if (parts == 1) return;
-    Loop(parts - 1,
-         [&](Value* i) { body({b_.CreateAdd(b_.CreateMul(i, Number(count)), Number(first)), Number(count), false}); });
+    const Parts parts = PartsOf();
+    auto later = [&](Value* number) {  // the first is shorter
+      Value* begin = b_.CreateMul(b_.CreateSub(number, Number(1)), Number(parts.count));
+      body({b_.CreateAdd(begin, Number(parts.first)), Number(parts.count), false});
+    };
+    if (!slice.is_first) {
+      return Loop(slice.count, [&](Value* i) { later(b_.CreateAdd(slice.begin, i)); });
+    }
+    body({Number(0), Number(parts.first), true});
+    const int64_t count = llvm::cast<llvm::ConstantInt>(slice.count)->getSExtValue();
+    if (count > 1) Loop(count - 1, [&](Value* i) { later(b_.CreateAdd(i, Number(1))); });
   }
 
   /// A loop nest over runs of a tile of words: their number, and where they are in the left operand.
@@ -225,21 +325,25 @@ class TileBuilder {
   /// Fetches a block's share of the panels after these into the L2 cache: the first block would wait for them.
   void FetchNext(const Operand& b, int width, Value* right, Value* number) {
     if (Blocks() > kMostWaiting) return;
-    const int64_t lines = CeilDiv(kRows, Blocks());
-    Value* share = b_.CreateAdd(right, b_.CreateMul(number, Number(lines * kLineBytes)));
-    for (int j = 0; j < width; ++j) {
-      Value* from = Offset(Offset(b.begin, b_.CreateMul(Number(width + j), b.stride)), share);
-      for (int64_t i = 0; i < lines; ++i) {
+    auto fetch = [&](Value* line) {
+      Value* at = b_.CreateAdd(right, b_.CreateMul(line, Number(kLineBytes)));
+      for (int j = 0; j < width; ++j) {
         constexpr uint32_t kRead = 0, kL2 = 2, kData = 1;
-        b_.CreateIntrinsic(
-            llvm::Intrinsic::prefetch, {from->getType()},
-            {Offset(from, Number(i * kLineBytes)), b_.getInt32(kRead), b_.getInt32(kL2), b_.getInt32(kData)});
+        Value* from = Offset(Offset(b.begin, b_.CreateMul(Number(width + j), b.stride)), at);
+        b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {from->getType()},
+                           {from, b_.getInt32(kRead), b_.getInt32(kL2), b_.getInt32(kData)});
       }
+    };
+    if (dynamic_.present != nullptr && Blocks() > 1) {
+      Value* lines = b_.CreateUDiv(b_.CreateAdd(blocks_, Number(kRows - 1)), blocks_);
+      return Loop(lines, [&](Value* i) { fetch(b_.CreateAdd(b_.CreateMul(number, lines), i)); });
     }
+    const int64_t lines = CeilDiv(kRows, Blocks());
+    for (int64_t i = 0; i < lines; ++i) fetch(b_.CreateAdd(b_.CreateMul(number, Number(lines)), Number(i)));
   }
 
-  /// Sums of registers: of tiles that begin at `rows`, by `width`.
-  void Block(const Sums& c, const Operand& a, const Operand& b, const std::vector<Value*>& rows, int width,
+  /// Sums of registers: of tiles of rows by `width`.
+  void Block(const Sums& c, const Operand& a, const Operand& b, const std::vector<Rows>& rows, int width,
              const Part& part, Value* number) {
     Value* line = Number(kLineBytes);
     const int height = static_cast<int>(rows.size());
@@ -248,7 +352,7 @@ class TileBuilder {
     };
     auto each_sum = [&](const std::function<void(int, Value*)>& body) {
       for (int i = 0; i < height; ++i) {
-        Value* sums = Offset(c.begin, b_.CreateMul(rows[static_cast<size_t>(i)], c.stride));
+        Value* sums = Offset(c.begin, b_.CreateMul(rows[static_cast<size_t>(i)].to, c.stride));
         for (int j = 0; j < width; ++j) {
           body(kSumTiles + i * width + j, Offset(sums, b_.CreateMul(Number(j), c.panel_stride)));
         }
@@ -262,7 +366,7 @@ class TileBuilder {
       }
     });
     std::vector<Value*> lefts;
-    for (Value* row : rows) lefts.push_back(Offset(a.begin, b_.CreateMul(row, a.stride)));
+    for (const Rows& tile : rows) lefts.push_back(Offset(a.begin, b_.CreateMul(tile.from, a.stride)));
     const llvm::Intrinsic::ID dot = bytes_ ? llvm::Intrinsic::x86_tdpbusd : llvm::Intrinsic::x86_tdpbf16ps;
     auto add = [&](Value* run, Value* left) {
       Value* right = b_.CreateMul(run, Number(kTileBytes));
@@ -286,12 +390,14 @@ class TileBuilder {
   llvm::IRBuilder<>& b_;
   llvm::Module* module_;
   const bool bytes_;
-  const int64_t rows_, panels_;
+  int64_t rows_;
+  const int64_t panels_;
   const bool fetches_;
   std::vector<Step> levels_;  ///< of runs of a tile of words, the outermost first
   int64_t runs_ = 1;
   const Dynamic dynamic_;
-  Value* last_ = nullptr;  ///< where the last tile of them begins
+  Value* last_ = nullptr;    ///< where the last tile of them begins
+  Value* blocks_ = nullptr;  ///< of rows that are there
 };
 
 }  // namespace

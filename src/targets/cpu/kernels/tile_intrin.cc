@@ -155,9 +155,14 @@ double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine&
   };
   double cycles = static_cast<double>(pairs) * panels(2) + (call.panels % 2 != 0 ? panels(1) : 0);
   const auto sums = static_cast<double>(tiles * tir::kTileRows * kLineBytes);
-  if (sums * static_cast<double>(call.panels) > l1 * 2 / 3) {
-    cycles += sums * static_cast<double>(call.panels) * fitted.amx_far_sum;
+  const auto all_sums = sums * static_cast<double>(call.panels), l2 = static_cast<double>(machine.l2_bytes) * 3 / 4;
+  const int64_t slices = tir::TileSlices(call.rows, call.panels, call.outer * call.inner);
+  if (slices > 1 && all_sums > l2 / 2)
+    cycles += static_cast<double>(2 * (slices - 1)) * all_sums * machine.beyond_l2_cycles_per_byte;
+  if (call.left_bytes > l2 * static_cast<double>(slices)) {
+    cycles += call.left_bytes * static_cast<double>(CeilDiv(call.panels, 2) - 1) * machine.beyond_l2_cycles_per_byte;
   }
+  if (all_sums > l1 * 2 / 3) cycles += all_sums * fitted.amx_far_sum;
   if (sums * 2 > l1 / 2) cycles += sums * static_cast<double>(call.panels) * (parts - 1) * fitted.amx_far_sum;
   return fitted.amx_configure + cycles;
 }

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kName = "matmul.tiles";
 constexpr int64_t kBytesOfWord = 4;
-constexpr int64_t kTile = tir::kTileRows, kDynamicRows = 2 * kTile, kColumns = kPackedColumns;
+constexpr int64_t kTile = tir::kTileRows, kDynamicRows = 16 * kTile, kColumns = kPackedColumns;
 static_assert(kTile == kColumns, "a tile of sums is as wide as a panel");
 
 const WordOps kByteOps{"qnn.contrib_tile_dense", "qnn.contrib_pack_tiles", DataType::Int(32), kTile};
@@ -156,14 +156,20 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
   return plan.nc >= 1 && s.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", s.panels);
 }
 
+/// Panels that a call computes: more where rows are used in slices of k, which each of them reads.
+int64_t MostPanels(const Sizes& s, int64_t mr) {
+  constexpr int64_t kFew = 16, kMany = 128;
+  return std::min(s.panels, tir::TileSlices(mr, s.panels, s.words / kTile) > 1 ? kMany : kFew);
+}
+
 std::vector<Plan> Space(const Problem& problem, const Machine&) {
-  constexpr int64_t kMostPanels = 16, kMostRows = 512;
+  constexpr int64_t kMostRows = 512;
   const auto& p = *problem.as<MatmulProblemNode>();
   const Sizes s(p);
   const int64_t most = p.m < 0 ? kDynamicRows : std::min(s.rows, kMostRows), least = p.m < 0 ? kDynamicRows : kTile;
   std::vector<Plan> plans;
   for (int64_t mr = most; mr >= least; mr -= kTile) {
-    for (int64_t nc = std::min(kMostPanels, s.panels); nc >= 1; --nc) {
+    for (int64_t nc = MostPanels(s, mr); nc >= 1; --nc) {
       if (s.rows % mr != 0 || s.panels % nc != 0) continue;
       for (const bool rows_first : {false, true}) {
         if (rows_first && (s.rows == mr || s.panels == nc)) continue;  // the same
