@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on AMX tile registers: uint8 by int8 in int32, bfloat16 in float32. The right operand is packed as it
 // is for vectors (word_matmul.h): 16 words of k of a panel are a tile as they stand. The left operand is read in place,
-// in tiles of 16 rows; it is copied only if a known m or k doesn't fill tiles.
+// in tiles of 16 rows; it is copied only if k doesn't fill tiles.
 //
 // A call of the intrinsic (treadle/tir/tile_ops.h) computes mr rows of nc panels over all of k into a buffer of its
 // own, which the epilogue reads. Either all blocks of rows use some panels before the next ones, so that these stay in
-// the L2 cache, or rows stay there and are used by all panels. There may be as many rows as a run shows: the sums have
-// whole blocks of them.
+// the L2 cache, or rows stay there and are used by all panels. Where a run shows how many rows there are, or they don't
+// fill tiles or blocks, the sums have whole blocks of them, of which those are computed that are there.
 #include <algorithm>
 
 #include "ops/infer.h"
@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kName = "matmul.tiles";
 constexpr int64_t kBytesOfWord = 4;
-constexpr int64_t kTile = tir::kTileRows, kDynamicRows = 16 * kTile, kColumns = kPackedColumns;
+constexpr int64_t kTile = tir::kTileRows, kOpenRows = 16 * kTile, kColumns = kPackedColumns;
 static_assert(kTile == kColumns, "a tile of sums is as wide as a panel");
 
 const WordOps kByteOps{"qnn.contrib_tile_dense", "qnn.contrib_pack_tiles", DataType::Int(32), kTile};
@@ -54,28 +54,38 @@ Problem ProblemOf(const Tensor& data, const Tensor& weight, const TensorTypeNode
   });
 }
 
-/// Rows of sums of which `m` are used: whole tiles, or where a run shows how many, blocks of any plan.
-PrimExpr RowsOfSums(const PrimExpr& m) {
-  const int64_t known = DimValue(m);
-  if (known >= 0) return Dim(RoundUp(known, kTile));
-  return DimMul(DimFloorDiv(DimAdd(m, Dim(kDynamicRows - 1)), Dim(kDynamicRows)), Dim(kDynamicRows));
+constexpr int64_t kMostRows = 512;  ///< of a call
+
+/// Whether blocks of kOpenRows are computed of `m` rows (-1: as many as a run shows): they don't fill tiles, or can't
+/// be divided into blocks of a good size.
+bool IsOpen(int64_t m) {
+  constexpr int64_t kLeastRows = 128;
+  if (m < 0 || m % kTile != 0) return true;
+  int64_t rows = std::min(m, kMostRows);
+  while (m % rows != 0) rows -= kTile;
+  return rows < std::min(m, kLeastRows);
 }
 
-/// Rows and words of `data`, zeros beyond them.
-Tensor WholeTiles(const Tensor& data, const PrimExpr& rows, int64_t words) {
+/// Rows of sums of which `m` are used.
+PrimExpr RowsOfSums(const PrimExpr& m, bool is_open) {
+  const int64_t known = DimValue(m);
+  if (known >= 0) return Dim(RoundUp(known, is_open ? kOpenRows : kTile));
+  return DimMul(DimFloorDiv(DimAdd(m, Dim(kOpenRows - 1)), Dim(kOpenRows)), Dim(kOpenRows));
+}
+
+/// Words of `data`, zeros beyond them.
+Tensor WholeTiles(const Tensor& data, int64_t words) {
   const size_t last = data.ndim() - 1;
-  const PrimExpr m = data->shape[last - 1], k = data->shape[last], used = Words(k, data->dtype);
+  const PrimExpr k = data->shape[last], used = Words(k, data->dtype);
   Array<PrimExpr> shape = data->shape;
-  shape.Set(last - 1, rows);
   shape.Set(last, Dim(words));
   auto word = [&](const Array<PrimExpr>& at) {
-    const PrimExpr inside = at[last - 1] < m && at[last] < used;
     const PrimExpr value = WordOf(at[last], k, data->dtype, [&](const PrimExpr& i) {
       Array<PrimExpr> from = at;
       from.Set(last, i);
       return data(from);
     });
-    return tir::if_then_else(inside, value, tir::make_zero(kWord));
+    return tir::if_then_else(at[last] < used, value, tir::make_zero(kWord));
   };
   return Compute(shape, word, "words", tag::kInjective);
 }
@@ -87,14 +97,13 @@ Array<Tensor> TileDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
   const DataType dtype = data->dtype;
   const int64_t m = DimValue(data->shape[last - 1]), words = DimValue(weight->shape[batch + 1]);
   const int64_t columns = DimValue(weight->shape[batch]) * kColumns;
-  const PrimExpr rows = RowsOfSums(data->shape[last - 1]);
-  const bool whole = DimValue(data->shape[last]) == words * PerWord(dtype) && (m < 0 || m == DimValue(rows));
-  const Tensor left = whole ? data : WholeTiles(data, rows, words);
+  const bool whole = DimValue(data->shape[last]) == words * PerWord(dtype), bounded = IsOpen(m);
+  const PrimExpr rows = RowsOfSums(data->shape[last - 1], bounded);
+  const Tensor left = whole ? data : WholeTiles(data, words);
   te::IterVar step = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
   Array<PrimExpr> shape = type->shape;
   shape.Set(last - 1, rows);
   shape.Set(last, Dim(columns));
-  const bool bounded = whole && m < 0;
   auto product = [&](const Array<te::Var>& i) {
     Array<PrimExpr> from = Indices(i), at;
     const PrimExpr unit = from.back();
@@ -136,15 +145,16 @@ class TilePlanNode : public PlanNode {
 };
 
 struct Sizes {
-  int64_t rows, panels, words;
-  bool copied;   ///< the left operand is copied into whole tiles of words
-  bool bounded;  ///< it is read in place, and may have fewer rows than the sums
+  int64_t panels, words;
+  bool copied;   ///< the left operand is copied, as words that fill tiles
+  bool is_open;  ///< blocks have kOpenRows, of which those are computed that are there
+  int64_t rows;
   explicit Sizes(const MatmulProblemNode& p)
-      : rows(p.m < 0 ? RoundUp(kSymbolicWidth, kDynamicRows) : RoundUp(std::max<int64_t>(1, p.m), kTile)),
-        panels(RoundUp(std::max<int64_t>(1, p.n), kColumns) / kColumns),
+      : panels(RoundUp(std::max<int64_t>(1, p.n), kColumns) / kColumns),
         words(RoundUp(std::max<int64_t>(1, p.k), kTile * PerWord(p.dtype)) / PerWord(p.dtype)),
-        copied(words * PerWord(p.dtype) != p.k || (p.m >= 0 && rows != p.m)),
-        bounded(!copied && p.m < 0) {}
+        copied(words * PerWord(p.dtype) != p.k),
+        is_open(IsOpen(p.m)),
+        rows(RoundUp(std::max<int64_t>(1, p.m < 0 ? kSymbolicWidth : p.m), is_open ? kOpenRows : kTile)) {}
 };
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
@@ -152,7 +162,7 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
   const Sizes s(p);
   const auto& plan = *chosen.as<TilePlanNode>();
   const bool fits = plan.mr >= kTile && plan.mr % kTile == 0 && s.rows % plan.mr == 0;
-  if (!fits || (p.m < 0 && plan.mr != kDynamicRows)) return StrCat(plan.mr, " rows at a time");
+  if (!fits || (s.is_open && plan.mr != kOpenRows)) return StrCat(plan.mr, " rows at a time");
   return plan.nc >= 1 && s.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", s.panels);
 }
 
@@ -163,10 +173,9 @@ int64_t MostPanels(const Sizes& s, int64_t mr) {
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine&) {
-  constexpr int64_t kMostRows = 512;
   const auto& p = *problem.as<MatmulProblemNode>();
   const Sizes s(p);
-  const int64_t most = p.m < 0 ? kDynamicRows : std::min(s.rows, kMostRows), least = p.m < 0 ? kDynamicRows : kTile;
+  const int64_t most = s.is_open ? kOpenRows : std::min(s.rows, kMostRows), least = s.is_open ? kOpenRows : kTile;
   std::vector<Plan> plans;
   for (int64_t mr = most; mr >= least; mr -= kTile) {
     for (int64_t nc = MostPanels(s, mr); nc >= 1; --nc) {
@@ -258,7 +267,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.ComputeAt(block, second);
   const std::vector<LoopRV> axes = LoopsUnder(sch, block, second);  // .., m, n, k
   sch.Tensorize(axes[rank - 2],
-                TileProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words, s.bounded));
+                TileProductIntrin(p.dtype, s.copied ? kWord : p.dtype, plan.mr, plan.nc, s.words, s.is_open));
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.insert(outer.end(), {first, second});
