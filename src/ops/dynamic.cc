@@ -32,6 +32,11 @@ size_t ListLength(const InferContext& context, int i, const char* name) {
   return static_cast<size_t>(DimValue(list->shape[0]));
 }
 
+void CheckLength(const InferContext& context, int i, const char* name, size_t length) {
+  const size_t found = ListLength(context, i, name);
+  if (found != length) throw ShapeError(StrCat(name, " has ", found, " entries, expected ", length));
+}
+
 Array<PrimExpr> AnyShape(size_t rank) {
   Array<PrimExpr> shape;
   for (size_t i = 0; i < rank; ++i) shape.push_back(AnyDim());
@@ -96,8 +101,13 @@ Type StridedSliceInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   size_t length = ListLength(context, 1, "begin");
   const auto* attrs = context.attrs<StridedSliceAttrs>();
+  CheckLength(context, 2, "end", length);
+  CheckLength(context, 3, "strides", length);
   Array<PrimExpr> out = data->shape;
   if (attrs->axes.has_value()) {
+    if (attrs->axes->size() != length) {
+      throw ShapeError(StrCat("axes has ", attrs->axes->size(), " entries, begin has ", length));
+    }
     for (int axis : NormalizeAxes(*attrs->axes, out.size(), "axes")) out.Set(static_cast<size_t>(axis), AnyDim());
   } else {
     if (length > out.size()) throw ShapeError(StrCat("begin has more entries than ", TypeText(data)));

@@ -17,13 +17,17 @@ SHORTS = ("Tensor[(1, 2, 6, 6, 16), int16]", "Tensor[(6, 6, 2, 2, 8, 16), int32]
 BOXES = ("Tensor[(1, 6, 4), float32]", "Tensor[(1, 2, 6), float32]", "Tensor[(), int64]", "float32", "float32")
 WINDOW = 'channels=32, kernel_size=[3, 3], padding=[1, 1, 1, 1], data_layout="NCHW16c", out_layout="NCHW16c"'
 #: Operator, what it takes, attributes.
-VALID = {"direct": ("qnn.contrib_conv2d_NCHWc", BYTES, WINDOW),
+VALID = {
+    "slice": ("dyn.strided_slice", ["Tensor[(?, 4), float32]", *3 * ["Tensor[(1), int64]"]],
+              "begin=[0], end=[1], strides=[1], axes=[1]"),"direct": ("qnn.contrib_conv2d_NCHWc", BYTES, WINDOW),
          "depthwise": ("qnn.contrib_depthwise_conv2d_NCHWc", CHANNELS, WINDOW + ", groups=32"),
          "pairs": ("nn.contrib_conv2d_NCHWc_pairs", PAIRS, WINDOW),
          "winograd": ("qnn.contrib_conv2d_winograd_NCHWc", SHORTS, WINDOW),
          "boxes": ("nms_padded", BOXES, "")}
 #: What is changed: which operand and its type, or attributes; what the error says.
 REFUSED = [
+    ("slice", {2: "Tensor[(0), int64]"}, "end has 0 entries"), ("slice", {3: "Tensor[(2), int64]"}, "strides has 2 entries"),
+    ("slice", {"axes=[1]": "axes=[]"}, "axes has 0 entries"),
     ("direct", {1: "uint8"}, "weight must be int32 of"), ("direct", {1: "Tensor[(1, 1, 1, 1, 1, 1), int32]"}, "weight must be int32 of"),
     ("direct", {1: "Tensor[(2, 2, 3, 3, 4, 16), float32]"}, "weight must be int32 of"), ("direct", {2: "int8"}, "int8"),
     ("direct", {2: "Tensor[(1), uint8]"}, "pad_value"), ("direct", {"kernel_size=[3, 3]": "kernel_size=[5, 5]"}, "weight must be int32 of"),
