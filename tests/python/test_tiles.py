@@ -91,7 +91,7 @@ def planned(model, target, folder, **plan):
 @pytest.mark.parametrize("mr, nc", [(16, 1), (16, 3), (16, 6), (32, 1), (32, 2), (32, 6), (48, 1), (32, 4), (64, 2)])
 @pytest.mark.parametrize("rows_first", [False, True])
 def test_plans(mr, nc, rows_first, tmp_path):
-    model, inputs, expected = bytes_product(61, 130, 90)  # 64 rows, 6 panels
+    model, inputs, expected = bytes_product(192, 130, 90)  # 6 panels
     record = planned(model, WRITTEN_OUT, tmp_path, mr=mr, nc=nc, rows_first=rows_first)
     y = run(model, inputs, WRITTEN_OUT, **{"schedule.plans": record})
     np.testing.assert_array_equal(y, expected)  # those that don't fit are left out

@@ -219,6 +219,20 @@ TEST_P(EveryMachine, ProductsOfWordsHaveTheirOwnKernels) {
   EXPECT_EQ(usable(DataType::Int(8), DataType::Int(8), word), Names{"matmul.plain"});
 }
 
+TEST(Tiles, OfBlocksOfRowsThoseCountThatAreThere) {
+  for (const int64_t m : {15, 17, 24, 40}) {
+    const Problem problem = Make<Problem, MatmulProblemNode>([&](auto& p) {
+      p.m = m;
+      p.k = p.n = 768;
+      p.dtype = DataType::UInt(8);
+      p.weight_dtype = DataType::Int(8);
+      p.out_dtype = DataType::Int(32);
+      p.constant_b = true;
+    });
+    EXPECT_EQ(UsableFor("nn.matmul", problem, "amx").front(), "matmul.tiles") << m;
+  }
+}
+
 TEST_P(EveryMachine, DepthwiseConvolutionsHaveTheirOwnKernel) {
   const std::vector<std::string> order{"conv2d.depthwise", "conv2d.plain"};
   EXPECT_EQ(UsableFor("nn.conv2d", Depthwise(96, 56, 3), GetParam()), order);

@@ -146,15 +146,17 @@ class TilePlanNode : public PlanNode {
 
 struct Sizes {
   int64_t panels, words;
-  bool copied;   ///< the left operand is copied, as words that fill tiles
-  bool is_open;  ///< blocks have kOpenRows, of which those are computed that are there
-  int64_t rows;
+  bool copied;    ///< the left operand is copied, as words that fill tiles
+  bool is_open;   ///< blocks have kOpenRows, of which those are computed that are there
+  int64_t there;  ///< rows that are computed
+  int64_t rows;   ///< of whole blocks
   explicit Sizes(const MatmulProblemNode& p)
       : panels(RoundUp(std::max<int64_t>(1, p.n), kColumns) / kColumns),
         words(RoundUp(std::max<int64_t>(1, p.k), kTile * PerWord(p.dtype)) / PerWord(p.dtype)),
         copied(words * PerWord(p.dtype) != p.k),
         is_open(IsOpen(p.m)),
-        rows(RoundUp(std::max<int64_t>(1, p.m < 0 ? kSymbolicWidth : p.m), is_open ? kOpenRows : kTile)) {}
+        there(RoundUp(std::max<int64_t>(1, p.m < 0 ? kSymbolicWidth : p.m), kTile)),
+        rows(RoundUp(there, is_open ? kOpenRows : kTile)) {}
 };
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
@@ -178,7 +180,7 @@ std::vector<Plan> Space(const Problem& problem, const Machine&) {
   const int64_t most = s.is_open ? kOpenRows : std::min(s.rows, kMostRows), least = s.is_open ? kOpenRows : kTile;
   std::vector<Plan> plans;
   for (int64_t mr = most; mr >= least; mr -= kTile) {
-    for (int64_t nc = MostPanels(s, mr); nc >= 1; --nc) {
+    for (int64_t nc = MostPanels(s, std::min(mr, s.there)); nc >= 1; --nc) {
       if (s.rows % mr != 0 || s.panels % nc != 0) continue;
       for (const bool rows_first : {false, true}) {
         if (rows_first && (s.rows == mr || s.panels == nc)) continue;  // the same
@@ -210,10 +212,12 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto batch = static_cast<double>(images), down = static_cast<double>(blocks),
              along = static_cast<double>(groups);
   const auto bytes_of = [&](int64_t lines) { return static_cast<double>(lines * s.words * kBytesOfWord); };
-  const double left = bytes_of(s.rows), right = bytes_of(s.panels * kColumns);
-  const int64_t runs = s.words / kTile;
-  const double call = TileCycles({plan.mr, plan.nc, runs, 1, bytes_of(plan.mr)}, p.dtype, machine);
-  double work = batch * down * along * call;
+  const double left = bytes_of(s.there), right = bytes_of(s.panels * kColumns);
+  auto call = [&](int64_t rows) {
+    return TileCycles({rows, plan.nc, s.words / kTile, 1, bytes_of(rows)}, p.dtype, machine);
+  };
+  const int64_t last = s.there - (blocks - 1) * plan.mr;  // rows of the last block
+  double work = batch * along * (call(last) + (blocks > 1 ? (down - 1) * call(plan.mr) : 0));
   if (s.copied) work += batch * fitted.amx_copy * left / kBytesOfWord;
   // Beyond the first time: what the outer loop keeps is read in each iteration of the inner one, the rest of the other
   // operand in each of the outer one.
@@ -225,7 +229,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   work += again(left, rows_first ? left / down + right / along : left + right / along, along);
   work += again(right, rows_first ? right + left / down : left / down + right / along, down);
   const double memory = batch * right * machine.weight_cycles_per_byte;
-  const double alone = WithMemory(work, memory, plan.mr);
+  const double alone = WithMemory(work, memory, std::min(s.there, plan.mr));
   const int64_t threads = ModelledThreads(machine);
   return threads == 1 ? alone : alone * (1 + LoadImbalance(images * blocks * groups, 1, 1, 1, threads)) / 2;
 }
