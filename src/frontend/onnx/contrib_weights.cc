@@ -77,10 +77,9 @@ Expr Restored(NodeImport& n, const Expr& y, const Expr& x, int64_t columns) {
   const DataType i64 = DataType::Int(64);
   const Expr sizes = n.Call("shape_of", {x}, {{"dtype", i64}});
   const Expr units = n.Reshape(n.Scalar(i64, static_cast<double>(columns)), {1});
-  Ints hints(shape.size(), -1);
-  hints.back() = columns;
+  const Array<PrimExpr> hints = shape.Map([](const PrimExpr& d) { return IsAnyDim(d) ? PrimExpr(int64_t{-1}) : d; });
   return n.Call("dyn.reshape", {y, n.Concat({n.Slice(sizes, 0, 0, last), units}, 0)},
-                {{"newshape", hints}, {"allowzero", true}});
+                {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
 }
 
 /// The weight as float32 (N, K).
