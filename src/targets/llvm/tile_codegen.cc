@@ -61,7 +61,8 @@ class TileBuilder {
         panels_(product.panels),
         fetches_(fetches),
         levels_(std::move(steps)),
-        dynamic_(dynamic) {
+        dynamic_(dynamic),
+        keeps_places_(dynamic.present != nullptr && product.rows > kRows && product.rows % kRows == 0) {
     if (product.words > kRows || levels_.empty()) levels_.push_back({product.words / kRows, Number(kLineBytes)});
     for (const Step& level : levels_) runs_ *= level.extent;
   }
@@ -160,7 +161,7 @@ class TileBuilder {
   }
   /// The sums of the last rows to where they belong, if they don't fill a tile.
   void MoveLast(const Sums& c) {
-    if (!KeepsPlaces()) return;
+    if (!keeps_places_) return;
     Value* rows = Least(dynamic_.present, Number(rows_));
     Value* rest = b_.CreateAnd(rows, Number(kRows - 1));
     Value* further = b_.CreateICmpSGT(rows, Number(kRows));
@@ -231,9 +232,6 @@ class TileBuilder {
   struct Rows {
     Value *from, *to;
   };
-  /// Whether sums of tiles that overlap don't: there may be several parts of k.
-  bool KeepsPlaces() const { return dynamic_.present != nullptr && rows_ > kRows && rows_ % kRows == 0; }
-
   int64_t Blocks() const { return rows_ <= kRows ? 1 : CeilDiv(CeilDiv(rows_, kRows), 2); }
 
   /// One or two tiles of rows, and the number of the block.
@@ -263,7 +261,7 @@ class TileBuilder {
         Value* number = b_.CreateAdd(b_.CreateMul(i, Number(2)), Number(of_block));
         Value* row = b_.CreateMul(Least(number, b_.CreateSub(tiles, Number(1))), Number(kRows));
         Value* from = Least(row, last_);
-        return {from, KeepsPlaces() ? row : from};
+        return {from, keeps_places_ ? row : from};
       };
       block({tile(0), tile(1)}, i);
     });
@@ -275,7 +273,7 @@ class TileBuilder {
   };
   Parts PartsOf() const {
     const int64_t extent = levels_[0].extent, inner = runs_ / extent;
-    const bool one = dynamic_.runs != nullptr || (dynamic_.present != nullptr && !KeepsPlaces());
+    const bool one = dynamic_.runs != nullptr || (dynamic_.present != nullptr && !keeps_places_);
     const int64_t number = one ? 1 : std::min(extent, RoundUp(tir::TileParts(rows_, extent, inner), Slices()));
     const int64_t count = CeilDiv(extent, number), used = CeilDiv(extent, count);
     return {used, count, extent - (used - 1) * count};
@@ -396,6 +394,7 @@ class TileBuilder {
   std::vector<Step> levels_;  ///< of runs of a tile of words, the outermost first
   int64_t runs_ = 1;
   const Dynamic dynamic_;
+  const bool keeps_places_;  ///< sums of tiles that overlap don't: there may be several parts of k
   Value* last_ = nullptr;    ///< where the last tile of them begins
   Value* blocks_ = nullptr;  ///< of rows that are there
 };
