@@ -141,6 +141,15 @@ def test_strips_of_any_number_of_pixels_compute_the_same(chunks):
         np.testing.assert_allclose(y, np.einsum("bchw,oc->bohw", x.astype(np.float64), w[:, :, 0, 0]), rtol=1e-3, atol=1e-3)
 
 
+def test_strips_of_any_number_of_pixels_are_bounded():
+    """Each one's loop has all of its pixels, also where the image has fewer: a plan may come from anywhere."""
+    model, _, problem = open_pointwise()
+    plan = json.loads(str(plans_of("conv2d.direct", json.dumps(problem), V3)[0]))
+    record = json.dumps({"problem": problem, "kernel": "conv2d.direct", "plan": {**plan, "oh_block": 1 << 40}})
+    compiled = treadle.compile(model, target=V3, pass_config={"schedule.plans": record})
+    assert "record of conv2d.direct left out: strips of" in compiled.explain()
+
+
 def row_problem(ic, size, oc, kernel, groups, pad):
     """The problem of a convolution that stays in NCHW."""
     problem = conv_problem(ic, size, oc, kernel, groups)

@@ -17,9 +17,9 @@ SHORTS = ("Tensor[(1, 2, 6, 6, 16), int16]", "Tensor[(6, 6, 2, 2, 8, 16), int32]
 BOXES = ("Tensor[(1, 6, 4), float32]", "Tensor[(1, 2, 6), float32]", "Tensor[(), int64]", "float32", "float32")
 WINDOW = 'channels=32, kernel_size=[3, 3], padding=[1, 1, 1, 1], data_layout="NCHW16c", out_layout="NCHW16c"'
 #: Operator, what it takes, attributes.
-VALID = {
-    "slice": ("dyn.strided_slice", ["Tensor[(?, 4), float32]", *3 * ["Tensor[(1), int64]"]],
-              "begin=[0], end=[1], strides=[1], axes=[1]"),"direct": ("qnn.contrib_conv2d_NCHWc", BYTES, WINDOW),
+VALID = {"slice": ("dyn.strided_slice", ["Tensor[(?, 4), float32]", *3 * ["Tensor[(1), int64]"]],
+                   "begin=[0], end=[1], strides=[1], axes=[1]"),
+         "direct": ("qnn.contrib_conv2d_NCHWc", BYTES, WINDOW),
          "depthwise": ("qnn.contrib_depthwise_conv2d_NCHWc", CHANNELS, WINDOW + ", groups=32"),
          "pairs": ("nn.contrib_conv2d_NCHWc_pairs", PAIRS, WINDOW),
          "winograd": ("qnn.contrib_conv2d_winograd_NCHWc", SHORTS, WINDOW),

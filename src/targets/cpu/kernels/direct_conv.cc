@@ -399,7 +399,9 @@ std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Pla
   if (plan.skip_padding && !CanSkipPadding(*problem.as<ConvProblemNode>())) return "no channels only pad blocks";
   const ConvSizes s = SizesOf(*problem.as<ConvProblemNode>(), plan.skip_padding);
   const bool dynamic = s.oh < 0 || s.ow < 0;
-  const bool open_strip = OpenStrips(s) && plan.oh_block > 0;
+  // A strip's loop has all of its outputs, also in images of fewer.
+  constexpr int64_t kMostOutputs = 1 << 16;
+  const bool open_strip = OpenStrips(s) && plan.oh_block > 0 && plan.oh_block <= kMostOutputs;
   if (dynamic ? plan.oh_block != s.oh && !open_strip : plan.oh_block < 1 || plan.oh_block > s.oh) {
     return StrCat("strips of ", plan.oh_block, " rows, of ", s.oh);
   }
