@@ -168,7 +168,7 @@ class RoundingSharer : public MixedModeMutator {
     }
     if (part != nullptr && MovesRounded(pre)) {
       const Expr parts = Rounded(pre.as<TupleGetItemNode>()->tuple, part->tuple, Expr(), depth + 1);
-      result = TupleGetItem(parts, part->index);
+      result = TupleGetItem(parts, part->index, part->span);
     } else if (move != nullptr && MovesRounded(pre)) {
       const Expr data = Rounded(pre.as<CallNode>()->args[0], move->args[0], Expr(), depth + 1);
       result = Call(move->op, {data}, move->attrs, {}, move->span);
