@@ -75,7 +75,8 @@ int64_t TileParts(int64_t rows, int64_t outer, int64_t inner) {
 }
 
 int64_t TileSlices(int64_t rows, int64_t panels, int64_t runs) {
-  constexpr int64_t kLineBytes = 4 * kTileRows, kNear = 5 << 17, kLeastPanels = 17, kLeastRuns = 16;
+  // Slices of 640 KiB leave room for sums and panels. Few panels read rows few times, and short slices sums often.
+  constexpr int64_t kLineBytes = 4 * kTileRows, kNear = 640 << 10, kLeastPanels = 17, kLeastRuns = 16;
   if (panels < kLeastPanels) return 1;
   const int64_t bytes = std::min(rows, kNear) * kLineBytes * std::min(runs, kNear);
   return std::clamp<int64_t>(CeilDiv(bytes, kNear), 1, std::max<int64_t>(1, runs / kLeastRuns));

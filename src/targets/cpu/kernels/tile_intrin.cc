@@ -157,8 +157,9 @@ double TileCycles(const TileCall& call, DataType dtype, const schedule::Machine&
   const auto sums = static_cast<double>(tiles * tir::kTileRows * kLineBytes);
   const auto all_sums = sums * static_cast<double>(call.panels), l2 = static_cast<double>(machine.l2_bytes) * 3 / 4;
   const int64_t slices = tir::TileSlices(call.rows, call.panels, call.outer * call.inner);
-  if (slices > 1 && all_sums > l2 / 2)
+  if (slices > 1 && all_sums > l2 / 2) {
     cycles += static_cast<double>(2 * (slices - 1)) * all_sums * machine.beyond_l2_cycles_per_byte;
+  }
   if (call.left_bytes > l2 * static_cast<double>(slices)) {
     cycles += call.left_bytes * static_cast<double>(CeilDiv(call.panels, 2) - 1) * machine.beyond_l2_cycles_per_byte;
   }
