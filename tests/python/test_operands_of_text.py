@@ -33,6 +33,7 @@ REFUSED = [
     ("direct", {2: "Tensor[(1), uint8]"}, "pad_value"), ("direct", {"kernel_size=[3, 3]": "kernel_size=[5, 5]"}, "weight must be int32 of"),
     ("direct", {"channels": "groups=4, channels"}, "whole blocks"), ("direct", {"channels": 'out_dtype="float32", channels'}, "out_dtype must be int32"),
     ("depthwise", {1: "Tensor[(2, 1, 3, 2, 16), int32]"}, "weight must be int32 of"), ("depthwise", {1: "Tensor[(2, 2, 9, 3, 16), int32]"}, "weight must be int32 of"),
+    ("depthwise", {1: "Tensor[(2, 1, 2, 3, 16), int32]"}, "weight must be int32 of"),  # windows begin in odd rows, too
     ("depthwise", {1: "int32"}, "weight must have 5 dimensions"), ("depthwise", {"groups=32": "groups=16"}, "one in each group"),
     ("pairs", {1: "Tensor[(2, 2, 3, 3, 16, 16), int32]"}, "weight must be int32 of"), ("pairs", {"channels": 'out_dtype="bfloat16", channels'}, "out_dtype"),
     ("winograd", {1: "Tensor[(6, 6, 2, 2, 8, 16), int16]"}, "int32"), ("winograd", {2: "uint8"}, "uint8"),

@@ -112,7 +112,7 @@ Type ByteDepthwiseInfer(const InferContext& context) {
     CheckWords(weight->shape, weight->dtype, {out[1], Index(1), Index(kh), Index(CeilDiv(kw, kBytes)), out[4]});
     return result;
   }
-  const int64_t starts = DimValue(weight->shape[1]) == 1 ? 1 : 2;
+  const int64_t starts = a->strides[0] % 2 == 0 ? 1 : 2;
   if (a->dilation[0] != 1) throw ShapeError("words of two rows need windows of neighbouring rows");
   CheckWords(weight->shape, weight->dtype,
              {out[1], Index(starts), Index(CeilDiv(kh + starts - 1, 2)), Index(kw), out[4]});
